@@ -92,7 +92,8 @@ func TestElsewhere(t *testing.T) {
 	w.states["orders"] = spec.State{PipelineID: "orders", Phase: spec.PhaseStopped}
 	h := newServer(w).Handler()
 	for path, want := range map[string]string{
-		"/v1/pipelines/hot/status":    `"instances":{"declared":"2","running":[{"instance":1,"member":"m2","since":"1970-01-01T00:16:40Z"}],"message":"the rest waits"}`,
+		"/v1/pipelines/hot/status": `"instances":{"declared":"2","running":[{"instance":1,"member":"m2",` +
+			`"since":"1970-01-01T00:16:40Z"}],"message":"the rest waits"}`,
 		"/v1/pipelines/orders/status": `"placement":{"member":"m2","since":"1970-01-01T00:16:40Z"}`,
 		"/v1/pipelines/orders":        string(rest.StoppedBySystem),
 	} {

@@ -139,7 +139,8 @@ func TestDeadLetters(t *testing.T) {
 		{"GET /v1/dead-letters", 200, `totals null`, `"count":1`},
 		{"GET /v1/pipelines/orders/dead-letters", 200, `list ["orders",{},0,100]`, `"id":17`},
 		{
-			"GET /v1/pipelines/orders/dead-letters?error=x&key=k&stage=destination&since=2026-01-02T03:04:05Z&before=9&limit=5000", 200,
+			"GET /v1/pipelines/orders/dead-letters?error=x&key=k&stage=destination&since=2026-01-02T03:04:05Z&before=9" +
+				"&limit=5000", 200,
 			`list ["orders",{"error":"x","key":"k","stage":"destination","since":"2026-01-02T03:04:05Z"},9,500]`, ``},
 		{"GET /v1/pipelines/orders/dead-letters?stage=nowhere", 400, ``, `stage must be`},
 		{"GET /v1/pipelines/orders/dead-letters?since=yesterday", 400, ``, `since must be a time`},

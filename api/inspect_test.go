@@ -507,7 +507,8 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	}
 	// Waiting for the clients would take an hour.
 	stop()
-	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
+	const goingAway = "\x03\xe9" // 1001
+	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, goingAway) || err != nil {
 		t.Errorf("%x %q, error %v", first, payload, err)
 	}
 	for _, other := range []*session{hanging, lines} {

@@ -252,9 +252,10 @@ func TestDeadLetterQueueDefaults(t *testing.T) {
 		{`{"plugin":"builtin:file","settings":{"path":"/tmp/dlq"}}`, file},
 		{`{}`, standard},
 		{`{"windowSize":null}`, standard},
-		{`{"settings":{"level":"warn"}}`, spec.DeadLetterQueue{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"},
-			WindowSize: 1}},
-		{`{"plugin":"builtin:log","windowSize":"0"}`, spec.DeadLetterQueue{Plugin: "builtin:log", Settings: standard.Settings}},
+		{`{"settings":{"level":"warn"}}`, spec.DeadLetterQueue{Plugin: "builtin:log",
+			Settings: map[string]string{"level": "warn"}, WindowSize: 1}},
+		{`{"plugin":"builtin:log","windowSize":"0"}`, spec.DeadLetterQueue{Plugin: "builtin:log",
+			Settings: standard.Settings}},
 	} {
 		got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", c.body)
 		if have := w.declared["p"].Pipeline.DeadLetterQueue; got.status != 200 || !reflect.DeepEqual(have, c.want) {

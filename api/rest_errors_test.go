@@ -31,8 +31,8 @@ func TestErrorsOfTheAgent(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[error]rest.Kind{
 		spec.ErrInvalid: rest.InvalidArgument, spec.ErrPrecondition: rest.FailedPrecondition,
-		spec.ErrBusy: rest.Aborted, spec.ErrConflict: rest.Aborted, spec.ErrNotFound: rest.NotFound, spec.ErrExists: rest.AlreadyExists,
-		spec.ErrExhausted: rest.ResourceExhausted, spec.ErrUnavailable: rest.Unavailable,
+		spec.ErrBusy: rest.Aborted, spec.ErrConflict: rest.Aborted, spec.ErrNotFound: rest.NotFound,
+		spec.ErrExists: rest.AlreadyExists, spec.ErrExhausted: rest.ResourceExhausted, spec.ErrUnavailable: rest.Unavailable,
 	} {
 		s := newServer(newWorld(t))
 		s.Plan = func(context.Context, spec.PlanRequest) (*spec.Plan, error) {

@@ -33,7 +33,8 @@ var sessionSteps = []sessionStep{
 	{"unknown field", "POST", "/v1/pipelines", `{"config":{"nme":"x"}}`, 400, "config.field_unknown",
 		`did you mean \"name\"`},
 	{"source", "POST", "/v1/connectors",
-		`{"id":"g","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":"p","config":{"name":"g","settings":` + sessionSettings + `}}`, 200, "", `"id":"p:g"`},
+		`{"id":"g","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":"p","config":{"name":"g","settings":` +
+			sessionSettings + `}}`, 200, "", `"id":"p:g"`},
 	{"bad setting", "POST", "/v1/connectors",
 		`{"type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":"p","config":{"settings":{"rate":"x"}}}`, 400,
 		"config.field_invalid", `"configPath":"config.settings.rate"`},
@@ -52,9 +53,11 @@ var sessionSteps = []sessionStep{
 		"{}"},
 	{"no destination", "POST", "/v1/pipelines/p/start", "", 400, "config.field_required", "destination"},
 	{"destination", "POST", "/v1/connectors",
-		`{"id":"p:f","type":"TYPE_DESTINATION","plugin":"builtin:file","pipelineId":"p","config":{"name":"f","settings":{"path":"out.txt"}}}`, 200, "", `"id":"p:f"`},
+		`{"id":"p:f","type":"TYPE_DESTINATION","plugin":"builtin:file","pipelineId":"p","config":{"name":"f",` +
+			`"settings":{"path":"out.txt"}}}`, 200, "", `"id":"p:f"`},
 	{"processor", "POST", "/v1/processors",
-		`{"id":"m","plugin":"field.set","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{"field":"a"},"workers":1}}`, 200, "", `"id":"p:m"`},
+		`{"id":"m","plugin":"field.set","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{"field":"a"},` +
+			`"workers":1}}`, 200, "", `"id":"p:m"`},
 	{"wrong parent", "POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":"TYPE_X","id":"p"}}`, 400,
 		"orchestrator.invalid_processor_parent_type", ""},
 	{"start", "POST", "/v1/pipelines/p/start", "", 200, "", "{}"},

@@ -49,7 +49,8 @@ var secretWithin = texts.Regexp(strings.Join([]string{
 }, "|"))
 
 // issuedSecret matches secrets in the formats of well-known services.
-const issuedSecret = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
+const issuedSecret = `\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|` +
+	`AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`
 
 // quotedSecret matches a value after a name, in quotes or up to the end of a list item.
 const quotedSecret = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
@@ -58,7 +59,8 @@ const quotedSecret = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
 // authentication, or the kind or location of a credential.
 var harmlessValue = texts.Regexp(
 	`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
-		`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
+		`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|` +
+		`gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
 		`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
 		`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
 

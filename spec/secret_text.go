@@ -7,8 +7,9 @@ import (
 )
 
 // nameAndValue matches a name and its value in YAML or JSON, in block and in flow style.
-var nameAndValue = texts.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ ` +
-	`\t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
+var nameAndValue = texts.Regexp(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)` +
+	`("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|` +
+	`(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
 
 // RedactText redacts the secret values in text, which is YAML or JSON that need not be valid. Line breaks stay in
 // place. In doubt a value is a secret.

@@ -68,11 +68,16 @@ func TestSame(t *testing.T) {
 func TestProblems(t *testing.T) {
 	const strict, relaxed, local = spec.ClusterStrict, spec.ClusterRelaxed, spec.ClusterLocal
 	for text, wrong := range map[string][]spec.ClusterMode{ // refused modes
-		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: aggregate, settings: {window: 1s}}]": nil,
-		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, plugin: 'builtin:log'}], processors: [{id: one, plugin: 'builtin:dedupe'}]":                  {""},
-		"connectors: [{id: in, type: source, plugin: 'builtin:generator', processors: [{id: one, plugin: dedupe}]}, {id: out, type: destination, plugin: 'builtin:log'}]":                            {""},
-		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, plugin: 'builtin:spool'}]":                                                                   {"", strict, relaxed},
-		"connectors: [{id: one, type: source, plugin: spool}, {id: out, type: destination, plugin: 'builtin:log'}]":                                                                                  {"", strict, relaxed},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, " +
+			"plugin: 'builtin:log'}], processors: [{id: one, plugin: aggregate, settings: {window: 1s}}]": nil,
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: out, type: destination, " +
+			"plugin: 'builtin:log'}], processors: [{id: one, plugin: 'builtin:dedupe'}]": {""},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator', processors: [{id: one, plugin: dedupe}]}, " +
+			"{id: out, type: destination, plugin: 'builtin:log'}]": {""},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, " +
+			"plugin: 'builtin:spool'}]": {"", strict, relaxed},
+		"connectors: [{id: one, type: source, plugin: spool}, {id: out, type: destination, " +
+			"plugin: 'builtin:log'}]": {"", strict, relaxed},
 	} {
 		for _, mode := range []spec.ClusterMode{"", strict, relaxed, local} {
 			says := ""

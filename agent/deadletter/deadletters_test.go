@@ -94,7 +94,8 @@ func TestDeadLettersSurvive(t *testing.T) {
 		got.Key != "key-1" || got.Error != "too long" || !got.Stopped || got.Times != 1 || got.Time.IsZero() {
 		t.Errorf("got %+v", got)
 	}
-	if want := `{"position":"MQ==","operation":"create","metadata":null,"key":"a2V5LTE=","payload":{"before":null,"after":{"f":1.5,"n":1152921504606846977}}}`; string(got.Record) != want {
+	if want := `{"position":"MQ==","operation":"create","metadata":null,"key":"a2V5LTE=","payload":{"before":null,` +
+		`"after":{"f":1.5,"n":1152921504606846977}}}`; string(got.Record) != want {
 		t.Errorf("record %s, want %s", got.Record, want)
 	}
 	if mode, _ := os.Stat(path); mode.Mode().Perm() != 0o600 {

@@ -329,8 +329,8 @@ func wantAll(t *testing.T, text []byte, total, back int) {
 	}
 }
 
-// An inspector, a destination that stops taking lines, and processors that are installed end the lane in the middle, and
-// every record passes once and in order. The inspector gets whole records.
+// An inspector, a destination that stops taking lines, and the installation of processors end the lane in the middle,
+// and every record passes once and in order. The inspector gets whole records.
 func TestLaneEndsInTheMiddle(t *testing.T) {
 	const total = 60_000
 	r := rand.New(rand.NewPCG(1, 3))

@@ -194,10 +194,12 @@ func (c *Client) InspectIn(
 	return c.inspect(ctx, at(connectors, destinationID, "/inspect-in"), filters, f, options)
 }
 
-// InspectProcessor is like Inspect for the records that come to a processor, or with after for those that it returns. It,
-// Edit and Docs are no methods, so that the binary for small hosts, which does not use them, does not contain them.
+// InspectProcessor is like Inspect for the records that come to a processor, or, if after is set, for the records that
+// it returns. InspectProcessor, Edit and Docs are not methods, so that the binary for small hosts, which does not use
+// them, does not contain them.
 func InspectProcessor(
-	ctx context.Context, c *Client, processorID string, after bool, filters []string, f func(Message) error, options ...Option,
+	ctx context.Context, c *Client, processorID string, after bool, filters []string, f func(Message) error,
+	options ...Option,
 ) error {
 	side := "/inspect-in"
 	if after {

@@ -489,9 +489,11 @@ var hostile = map[string]map[string]struct {
 			"></ListBucketResult>"), "elements"},
 		"nested": {endless("HTTP/1.1 200 OK\r\n\r\n", "<a>"), ""},
 		"negative": {answerOf("Connection: close",
-			"<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
+			"<ListBucketResult><Contents><Key>a</Key><Size>-10000</Size>"+
+				"<LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
 		"huge": {answerOf("Connection: close",
-			"<ListBucketResult><Contents><Key>a</Key><Size>9223372036854775807</Size><LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
+			"<ListBucketResult><Contents><Key>a</Key><Size>9223372036854775807</Size>"+
+				"<LastModified>2020-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"), ""},
 	},
 }
 

@@ -186,8 +186,10 @@ func TestOpenAITextgen(t *testing.T) {
 	}
 	const rest = `"model":"m","stop":["a","b"],"store":false,"temperature":0}`
 	wantRequests(t, f,
-		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},{"content":"hello world","role":"user"}],`+rest,
-		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},{"content":"{\"a\":1}","role":"user"}],`+rest)
+		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},`+
+			`{"content":"hello world","role":"user"}],`+rest,
+		`{"logit_bias":{"50256":-100},"max_tokens":5,"messages":[{"content":"uppercase","role":"developer"},`+
+			`{"content":"{\"a\":1}","role":"user"}],`+rest)
 	f.answer = func(map[string]any) (int, any) { return 200, chatAnswer(nil) }
 	fate := aiProcess(t, "openai.textgen", openai(f, "developer_message", "x"), raws("x")...)[0]
 	if fate.Kind != sdk.Refused || !strings.Contains(fate.Err.Error(), "it has no text") {

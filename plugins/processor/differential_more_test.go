@@ -133,8 +133,10 @@ func plainMask(r record.Record) ([]record.Record, error) {
 	return []record.Record{r}, nil
 }
 
-const avroText = `{"type":"record","name":"r","fields":[{"name":"s","type":"string"},{"name":"n","type":"long"},{"name":"f","type":"double"},` +
-	`{"name":"b","type":"boolean"},{"name":"o","type":["null","string"]},{"name":"l","type":{"type":"array","items":"long"}}]}`
+const avroText = `{"type":"record","name":"r","fields":[{"name":"s","type":"string"},{"name":"n","type":"long"},` +
+	`{"name":"f","type":"double"},` +
+	`{"name":"b","type":"boolean"},{"name":"o","type":["null","string"]},{"name":"l","type":{"type":"array",` +
+	`"items":"long"}}]}`
 
 func randomAvro(rnd *rand.Rand) record.Record {
 	m := map[string]any{"s": pick(rnd, "", "text", "é"), "n": rnd.Int64() >> rnd.IntN(64) * pick(rnd, int64(1), -1),

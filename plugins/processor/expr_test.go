@@ -169,7 +169,8 @@ func TestRefusals(t *testing.T) {
 		".Key = 5": "mapping:1: cannot set .Key",
 		".Payload.After.a = repeat(\"x\", 10000000)": "memory budget exceeded",
 		".Payload.After.a = 1..100000000":            "memory budget exceeded",
-		".Payload.After.a = let l = 1..90000; count(l, any(l, # < 0 && any(l, # < 0))) + count(l, any(l, # < 0))": "more than 1000000 elements",
+		".Payload.After.a = let l = 1..90000; " +
+			"count(l, any(l, # < 0 && any(l, # < 0))) + count(l, any(l, # < 0))": "more than 1000000 elements",
 	} {
 		var fate sdk.Fate
 		var got record.Record

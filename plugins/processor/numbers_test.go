@@ -14,7 +14,8 @@ import (
 )
 
 // digits is JSON with numbers that a float64 would change.
-const digits = `{"d":12345678901234567890.12,"e":1234567.891234567891,"huge":1e400,"i":9007199254740993,"l":[18446744073709551617,{"x":-0.1234567890123456789}],"small":1e-400}`
+const digits = `{"d":12345678901234567890.12,"e":1234567.891234567891,"huge":1e400,"i":9007199254740993,` +
+	`"l":[18446744073709551617,{"x":-0.1234567890123456789}],"small":1e-400}`
 
 // Every processor that reads or passes on numbers preserves numbers that a float64 would change.
 func TestProcessorsKeepDigits(t *testing.T) {
@@ -70,7 +71,8 @@ func TestProcessorsKeepDigits(t *testing.T) {
 		"unwrap.debezium": {wrapped(`{"payload":{"op":"c","source":{},"before":null,"after":`, `}}`),
 			[]spec.Processor{{Plugin: "unwrap.debezium"}}},
 		"unwrap.kafkaconnect": {wrapped(`{"payload":`, `}`), []spec.Processor{{Plugin: "unwrap.kafkaconnect"}}},
-		"unwrap.opencdc": {wrapped(`{"position":"MQ==","operation":"create","metadata":{},"key":null,"payload":{"before":null,"after":`,
+		"unwrap.opencdc": {wrapped(`{"position":"MQ==","operation":"create","metadata":{},"key":null,`+
+			`"payload":{"before":null,"after":`,
 			`}}`),
 			[]spec.Processor{{Plugin: "unwrap.opencdc"}}},
 	} {

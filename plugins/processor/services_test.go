@@ -68,8 +68,10 @@ var services = map[string]service{
 		path: "/v1/chat/completions", answer: `{"choices":[{"message":{"role":"assistant","content":"HELLO"}}]}`,
 		requested: `Bearer secret ` +
 			`{"frequency_penalty":-1.5,"logit_bias":{"7":-8},"logprobs":true,"max_completion_tokens":2,"max_tokens":1,` +
-			`"messages":[{"content":"shout","role":"developer"},{"content":"hello","role":"user"}],"model":"m","n":3,"presence_penalty":1.5,` +
-			`"reasoning_effort":"low","seed":4,"stop":["a"],"store":false,"temperature":0.5,"top_logprobs":5,"top_p":0.25,"user":"u"}`,
+			`"messages":[{"content":"shout","role":"developer"},{"content":"hello","role":"user"}],"model":"m","n":3,` +
+			`"presence_penalty":1.5,` +
+			`"reasoning_effort":"low","seed":4,"stop":["a"],"store":false,"temperature":0.5,"top_logprobs":5,"top_p":0.25,` +
+			`"user":"u"}`,
 		out: `{"after":{"text":"HELLO"}}`,
 	},
 	"cohere.command": {
@@ -93,7 +95,8 @@ var services = map[string]service{
 			"response.body: .Payload.After.score, timeout: 10s", backoffOfServices),
 		path: "/v2/rerank", answer: `{"results":[{"index":0,"relevance_score":0.9}]}`,
 		requested: `Bearer secret {"documents":["hello"],"model":"m","query":"q"}`,
-		out:       `{"after":{"score":"eyJkb2N1bWVudCI6eyJ0ZXh0IjoiaGVsbG8ifSwiaW5kZXgiOjAsInJlbGV2YW5jZV9zY29yZSI6MC45fQ==","text":"hello"}}`,
+		out: `{"after":{"score":"eyJkb2N1bWVudCI6eyJ0ZXh0IjoiaGVsbG8ifSwiaW5kZXgiOjAsInJlbGV2YW5jZV9zY29yZSI6MC45fQ==",` +
+			`"text":"hello"}}`,
 	},
 	"webhook.http": {
 		settings: settingsOf("request.url: URL/send/{{ .Payload.After.text }}, request.method: PUT, request.body: "+

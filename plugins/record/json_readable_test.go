@@ -64,7 +64,8 @@ func TestReadableNested(t *testing.T) {
 		After: record.Structured(map[string]any{"position": []byte("7"),
 			"list": []any{[]byte("\xff"), "x", 1}, "none": []byte(nil)})}
 	text, err := record.AppendReadable(nil, &r)
-	const want = `{"position":null,"operation":"create","metadata":{},"key":null,"payload":{"before":null,"after":{"list":["base64:/w==","x",1],"none":null,"position":"7"}}}`
+	const want = `{"position":null,"operation":"create","metadata":{},"key":null,"payload":{"before":null,` +
+		`"after":{"list":["base64:/w==","x",1],"none":null,"position":"7"}}}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v, want %s", text, err, want)
 	}

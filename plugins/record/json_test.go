@@ -26,7 +26,8 @@ func TestAppendJSON(t *testing.T) {
 			Key:       record.Raw([]byte("hello")),
 			After:     record.Structured(map[string]any{"b": []byte("x"), "a": 1}),
 		},
-			`{"position":"MQ==","operation":"create","metadata":{"a":"\u003cb\u003e","k":"v"},"key":"aGVsbG8=","payload":{"before":null,"after":{"a":1,"b":"eA=="}}}`},
+			`{"position":"MQ==","operation":"create","metadata":{"a":"\u003cb\u003e","k":"v"},"key":"aGVsbG8=",` +
+				`"payload":{"before":null,"after":{"a":1,"b":"eA=="}}}`},
 		{"empty is not nothing", record.Record{
 			Position:  record.Position{},
 			Operation: record.OperationDelete,
@@ -59,7 +60,8 @@ func TestAppendInspectJSON(t *testing.T) {
 		want string
 	}{
 		{record.Record{},
-			`{"position":"","operation":"OPERATION_UNSPECIFIED","metadata":{},"key":null,"payload":{"before":null,"after":null}}`},
+			`{"position":"","operation":"OPERATION_UNSPECIFIED","metadata":{},"key":null,"payload":{"before":null,` +
+				`"after":null}}`},
 		{record.Record{
 			Position:  record.Position("1"),
 			Operation: record.OperationSnapshot,
@@ -68,7 +70,8 @@ func TestAppendInspectJSON(t *testing.T) {
 			Before:    record.Structured(nil),
 			After:     record.Structured(map[string]any{"a": 1}),
 		},
-			`{"position":"MQ==","operation":"OPERATION_SNAPSHOT","metadata":{"k":"v"},"key":{"rawData":""},"payload":{"before":{"structuredData":{}},"after":{"structuredData":{"a":1}}}}`},
+			`{"position":"MQ==","operation":"OPERATION_SNAPSHOT","metadata":{"k":"v"},"key":{"rawData":""},` +
+				`"payload":{"before":{"structuredData":{}},"after":{"structuredData":{"a":1}}}}`},
 		{record.Record{Operation: 9},
 			`{"position":"","operation":9,"metadata":{},"key":null,"payload":{"before":null,"after":null}}`},
 	}
@@ -128,7 +131,8 @@ func TestUnmarshalJSON(t *testing.T) {
 		{`{}`, record.Record{}},
 		{`{"unknown":[1],"operation":"update"}`, record.Record{Operation: record.OperationUpdate}},
 		{
-			`{"key":"","payload":{"after":{"i":9007199254740993,"f":1.5,"e":1e3,"big":18446744073709551616,"huge":1e999,"l":[1,{"m":2}]}}}`,
+			`{"key":"","payload":{"after":{"i":9007199254740993,"f":1.5,"e":1e3,"big":18446744073709551616,"huge":1e999,` +
+				`"l":[1,{"m":2}]}}}`,
 			record.Record{
 				Key: record.Raw([]byte{}),
 				After: record.Structured(map[string]any{"i": int64(9007199254740993), "f": 1.5, "e": 1000.0,
@@ -170,7 +174,8 @@ func TestMap(t *testing.T) {
 		After:     record.Structured(map[string]any{"a": 1}),
 	}
 	got, err := record.Structured(r.Map()).AppendJSON(nil)
-	want := `{"key":"aGk=","metadata":{"k":"v"},"operation":"update","payload":{"after":{"a":1},"before":null},"position":"MQ=="}`
+	want := `{"key":"aGk=","metadata":{"k":"v"},"operation":"update","payload":{"after":{"a":1},"before":null},` +
+		`"position":"MQ=="}`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
@@ -179,7 +184,8 @@ func TestMap(t *testing.T) {
 func FuzzRecordJSON(f *testing.F) {
 	f.Add(
 		[]byte(
-			`{"position":"MQ==","operation":"create","metadata":{"a":"<"},"key":"aGk=","payload":{"before":null,"after":{"a":1,"b":[1.5,"x"]}}}`))
+			`{"position":"MQ==","operation":"create","metadata":{"a":"<"},"key":"aGk=","payload":{"before":null,` +
+				`"after":{"a":1,"b":[1.5,"x"]}}}`))
 	f.Add([]byte(`{"operation":"Operation(7)","key":{"a":-0,"b":1e400}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var r record.Record

@@ -156,12 +156,15 @@ func TestInvalidDecimals(t *testing.T) {
 func TestReferences(t *testing.T) {
 	inner := object{"w": nil}
 	for text, value := range map[string]any{
-		recordOf(`{"name":"v","type":["null","r"]}`):                                                                                                                   object{"v": nil},
-		`{"type":"record","name":"n.r","fields":[{"name":"v","type":["null","r"]}]}`:                                                                                   object{"v": nil},
-		`{"type":"record","name":"r","namespace":"n","fields":[{"name":"v","type":["null","n.r"]}]}`:                                                                   object{"v": nil},
-		`{"type":"record","name":"r","namespace":"n","fields":[{"name":"v","type":{"type":"record","name":"o.i","fields":[{"name":"w","type":["null","i","n.r"]}]}}]}`: inner,
-		`{"type":"record","name":"n.r","fields":[{"name":"v","type":{"type":"record","name":"i","namespace":"","fields":[{"name":"w","type":["null","i","n.r"]}]}}]}`:  inner,
-		`{"type":"record","name":"a.r","fields":[{"name":"u","type":{"type":"record","name":"i","fields":[{"name":"w","type":"null"}]}},{"name":"v","type":"i"}]}`:     inner,
+		recordOf(`{"name":"v","type":["null","r"]}`):                                                 object{"v": nil},
+		`{"type":"record","name":"n.r","fields":[{"name":"v","type":["null","r"]}]}`:                 object{"v": nil},
+		`{"type":"record","name":"r","namespace":"n","fields":[{"name":"v","type":["null","n.r"]}]}`: object{"v": nil},
+		`{"type":"record","name":"r","namespace":"n","fields":[{"name":"v","type":{"type":"record","name":"o.i",` +
+			`"fields":[{"name":"w","type":["null","i","n.r"]}]}}]}`: inner,
+		`{"type":"record","name":"n.r","fields":[{"name":"v","type":{"type":"record","name":"i","namespace":"",` +
+			`"fields":[{"name":"w","type":["null","i","n.r"]}]}}]}`: inner,
+		`{"type":"record","name":"a.r","fields":[{"name":"u","type":{"type":"record","name":"i","fields":[{"name":"w",` +
+			`"type":"null"}]}},{"name":"v","type":"i"}]}`: inner,
 	} {
 		c, err := schema.Parse(text)
 		if err != nil {
@@ -202,7 +205,8 @@ func TestCodecMissingFields(t *testing.T) {
 		err := schema.Parse(
 		recordOf(
 			`{"name":"a","type":["null","long"]},{"name":"b","type":"long","default":7},{"name":"c","type":"null"},` +
-				`{"name":"d","type":["string","long","null"]},{"name":"e","type":{"type":"fixed","name":"f","size":2},"default":"ab"},{"name":"g","type":["null","long"],"default":null}`))
+				`{"name":"d","type":["string","long","null"]},{"name":"e","type":{"type":"fixed","name":"f","size":2},` +
+				`"default":"ab"},{"name":"g","type":["null","long"],"default":null}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,8 +234,9 @@ func TestCodecRefuses(t *testing.T) {
 		"too big":      {field(`"long"`), object{"v": uint64(math.MaxUint64)}, "v: number out of range"},
 		"too big, int": {field(`"int"`), object{"v": 1 << 40}, "v: number out of range"},
 		"union":        {field(`["null","long"]`), object{"v": true}, "no branch of the union accepts boolean"},
-		"symbol":       {field(`{"type":"enum","name":"e","symbols":["A"]}`), object{"v": "C"}, `"C" is not a symbol of the enum`},
-		"fixed":        {field(`{"type":"fixed","name":"f","size":2}`), object{"v": []byte("a")}, "must be 2 bytes"},
+		"symbol": {field(`{"type":"enum","name":"e","symbols":["A"]}`), object{"v": "C"}, `"C" is not a symbol of ` +
+			`the enum`},
+		"fixed": {field(`{"type":"fixed","name":"f","size":2}`), object{"v": []byte("a")}, "must be 2 bytes"},
 		"digits": {field(`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`),
 			object{"v": "123.45"}, "more than 4 digits, 2 of them after"},
 		"not a uuid": {field(`{"type":"fixed","name":"f","size":16,"logicalType":"uuid"}`), object{"v": "x"}, "not a UUID"},
@@ -406,8 +411,10 @@ func TestRoundTrip(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	text := recordOf(
-		`{"name":"a","type":["null","long","string"]},{"name":"b","type":{"type":"array","items":{"type":"map","values":["null","r"]}}},` +
-			`{"name":"c","type":{"type":"bytes","logicalType":"decimal","precision":5,"scale":2}},{"name":"d","type":{"type":"long","logicalType":"timestamp-micros"}}`)
+		`{"name":"a","type":["null","long","string"]},{"name":"b","type":{"type":"array","items":{"type":"map",` +
+			`"values":["null","r"]}}},` +
+			`{"name":"c","type":{"type":"bytes","logicalType":"decimal","precision":5,"scale":2}},{"name":"d",` +
+			`"type":{"type":"long","logicalType":"timestamp-micros"}}`)
 	c, err := schema.Parse(text)
 	if err != nil {
 		f.Fatal(err)

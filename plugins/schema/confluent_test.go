@@ -274,11 +274,14 @@ func TestConfluentTLS(t *testing.T) {
 
 const (
 	country = `{"type":"enum","name":"Country","namespace":"geo","symbols":["FI","NL"]}`
-	address = `{"type":"record","name":"geo.Address","fields":[{"name":"street","type":"string"},{"name":"country","type":"Country"},
+	address = `{"type":"record","name":"geo.Address","fields":[{"name":"street","type":"string"},{"name":"country",
+		"type":"Country"},
 		{"name":"mark","type":"Mark"}]}`
 	mark  = `{"type":"fixed","name":"Mark","size":2}`
-	order = `{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"id","type":"long","default":9007199254740993},
-		{"name":"mark","type":"Mark"},{"name":"to","type":["null","geo.Address"]},{"name":"from","type":{"type":"geo.Address"}},
+	order = `{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"id","type":"long",
+		"default":9007199254740993},
+		{"name":"mark","type":"Mark"},{"name":"to","type":["null","geo.Address"]},{"name":"from",
+		"type":{"type":"geo.Address"}},
 		{"name":"all","type":{"type":"array","items":{"type":"map","values":"geo.Country"}}},{"name":"again","type":"Mark"}]}`
 )
 

@@ -94,8 +94,8 @@ func TestHostileSchemas(t *testing.T) {
 		{"a long default", `{"type":"record","name":"r","fields":[{"name":"a","type":"string","default":"` +
 			strings.Repeat("x", 100_000) + `"}]}`, map[string]any{}, "", "defaults"},
 		{"a default in each item",
-			ofField(
-				`{"type":"array","items":{"type":"record","name":"i","fields":[{"name":"a","type":"string","default":"` + strings.Repeat("x", 1000) + `"}]}}`),
+			ofField(`{"type":"array","items":{"type":"record","name":"i","fields":[{"name":"a","type":"string","default":"` +
+				strings.Repeat("x", 1000) + `"}]}}`),
 			map[string]any{"v": slicesOf(1000, map[string]any{})}, "", "defaults"},
 		{"deep types", ofField(strings.Repeat(`{"type":"array","items":`, 20_000) + `"int"` + strings.Repeat("}",
 			20_000)), map[string]any{"v": nil}, "x", ""},

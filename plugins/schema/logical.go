@@ -67,7 +67,8 @@ func durationText(b []byte) string {
 }
 
 var duration = texts.Regexp(
-	`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
+	`^P(?:(\d{1,9})Y)?(?:(\d{1,10})M)?(?:(\d{1,9})W)?(?:(\d{1,10})D)?` +
+		`(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,3}))?S)?)?$`)
 
 var errDuration = errors.New("not a duration of whole months, days and milliseconds, such as P1M2DT3.004S")
 

@@ -21,19 +21,23 @@ func TestInfer(t *testing.T) {
 			object{"s": "", "b": true, "i": int8(1), "u": uint32(1), "f": float32(1), "y": []byte{}, "n": nil,
 				"d": time.Second, "t": time.Now()},
 			wrap(
-				`{"name":"b","type":"boolean"},{"name":"d","type":{"type":"long","logicalType":"time-micros"}},{"name":"f","type":"double"},{"name":"i","type":"long"},` +
-					`{"name":"n","type":"null"},{"name":"s","type":"string"},{"name":"t","type":{"type":"long","logicalType":"timestamp-micros"}},` +
+				`{"name":"b","type":"boolean"},{"name":"d","type":{"type":"long","logicalType":"time-micros"}},{"name":"f",` +
+					`"type":"double"},{"name":"i","type":"long"},` +
+					`{"name":"n","type":"null"},{"name":"s","type":"string"},{"name":"t","type":{"type":"long",` +
+					`"logicalType":"timestamp-micros"}},` +
 					`{"name":"u","type":"long"},{"name":"y","type":"bytes"}`)},
 		"nested": {
 			object{"a": object{"b": object{"c": 1}}},
 			wrap(
-				`{"name":"a","type":{"name":"record.a","type":"record","fields":[{"name":"b","type":{"name":"record.a.b","type":"record","fields":[{"name":"c","type":"long"}]}}]}}`)},
+				`{"name":"a","type":{"name":"record.a","type":"record","fields":[{"name":"b","type":{"name":"record.a.b",` +
+					`"type":"record","fields":[{"name":"c","type":"long"}]}}]}}`)},
 		"array": {object{"a": []any{"x", nil, 1}},
 			wrap(`{"name":"a","type":{"type":"array","items":["null","long","string"]}}`)},
 		"durations": {
 			object{"a": []any{time.Second, nil}, "b": []any{1, time.Second}},
 			wrap(
-				`{"name":"a","type":{"type":"array","items":["null",{"type":"long","logicalType":"time-micros"}]}},{"name":"b","type":{"type":"array","items":"long"}}`)},
+				`{"name":"a","type":{"type":"array","items":["null",{"type":"long","logicalType":"time-micros"}]}},{"name":"b",` +
+					`"type":{"type":"array","items":"long"}}`)},
 		"empty array": {object{"a": []any{}}, wrap(`{"name":"a","type":{"type":"array","items":"null"}}`)},
 		"array of objects": {
 			object{"a": []any{object{"x": 1}, object{"y": ""}}},
@@ -42,8 +46,10 @@ func TestInfer(t *testing.T) {
 		"names never clash": {
 			object{"a": []any{object{"item": object{}}, []any{object{}}}},
 			wrap(
-				`{"name":"a","type":{"type":"array","items":[{"type":"array","items":{"name":"record.a.item.item","type":"record","fields":[]}},` +
-					`{"name":"record.a.item","type":"record","fields":[{"name":"item","type":{"name":"record.a.item.item_","type":"record","fields":[]}}]}]}}`)},
+				`{"name":"a","type":{"type":"array","items":[{"type":"array","items":{"name":"record.a.item.item",` +
+					`"type":"record","fields":[]}},` +
+					`{"name":"record.a.item","type":"record","fields":[{"name":"item","type":{"name":"record.a.item.item_",` +
+					`"type":"record","fields":[]}}]}]}}`)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

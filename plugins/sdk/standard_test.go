@@ -618,12 +618,15 @@ func TestRecordFormats(t *testing.T) {
 		"debezium": {"debezium/json", "debezium.schema.name=orders, debezium.rawData.key=raw",
 			`{"schema":{"type":"struct","name":"orders","fields":[` +
 				`{"type":"struct","optional":true,"fields":[{"type":"bytes","field":"raw"}],"field":"before"},` +
-				`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"array","items":{"type":"string"},"field":"l"},` +
-				`{"type":"struct","fields":[{"type":"bytes","field":"b"},{"type":"double","field":"f"},{"type":"boolean","field":"t"}],"field":"o"}],"field":"after"},` +
+				`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"array",` +
+				`"items":{"type":"string"},"field":"l"},` +
+				`{"type":"struct","fields":[{"type":"bytes","field":"b"},{"type":"double","field":"f"},{"type":"boolean",` +
+				`"field":"t"}],"field":"o"}],"field":"after"},` +
 				`{"type":"struct","optional":true,"fields":[{"type":"string","field":"opencdc.readAt"}],"field":"source"},` +
 				`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` +
 				debeziumTransaction + `]},` +
-				`"payload":{"before":{"raw":"Yg=="},"after":{"id":1,"l":[null,"x"],"o":{"b":"eQ==","f":1.5,"t":true}},"source":{"opencdc.readAt":"1700000000123456789"},` +
+				`"payload":{"before":{"raw":"Yg=="},"after":{"id":1,"l":[null,"x"],"o":{"b":"eQ==","f":1.5,"t":true}},` +
+				`"source":{"opencdc.readAt":"1700000000123456789"},` +
 				`"op":"u","ts_ms":1700000000123,"transaction":null}}`},
 	}
 	for name, test := range tests {
@@ -654,11 +657,14 @@ func TestDebeziumOfRawJSON(t *testing.T) {
 	if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	want := `{"schema":{"type":"struct","fields":[{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],"field":"before"},` +
-		`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],"field":"after"},{"type":"struct","optional":true,"field":"source"},` +
+	want := `{"schema":{"type":"struct","fields":[{"type":"struct","optional":true,"fields":[{"type":"int64",` +
+		`"field":"id"},{"type":"double","field":"n"}],"field":"before"},` +
+		`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"double","field":"n"}],` +
+		`"field":"after"},{"type":"struct","optional":true,"field":"source"},` +
 		`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction +
 		`]},` +
-		`"payload":{"before":null,"after":{"id":7161666510241023999,"n":7},"source":null,"op":"c","ts_ms":null,"transaction":null}}`
+		`"payload":{"before":null,"after":{"id":7161666510241023999,"n":7},"source":null,"op":"c","ts_ms":null,` +
+		`"transaction":null}}`
 	if diff := cmp.Diff(want+"\n", s.text); diff != "" {
 		t.Error(diff)
 	}
@@ -684,7 +690,8 @@ func TestTemplateRoot(t *testing.T) {
 		`{{ typeOf .Payload.After.id }}`:                            "int64",
 		`{{ dig "in" "x" "none" .Payload.After }}`:                  "y",
 		`{{ hasKey .Payload.After "id" }}`:                          "true",
-		`{{ toJson . }}`: `{"position":"cA==","operation":"create","metadata":{"opencdc.collection":"users","opencdc.createdAt":"1700000000123456789",` +
+		`{{ toJson . }}`: `{"position":"cA==","operation":"create","metadata":{"opencdc.collection":"users",` +
+			`"opencdc.createdAt":"1700000000123456789",` +
 			`"opencdc.payload.schema.version":"3"},"key":"aw==","payload":{"before":null,"after":{"id":1,"in":{"x":"y"}}}}`,
 	} {
 		s := &sink{}

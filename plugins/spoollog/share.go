@@ -26,8 +26,8 @@ type sharedLog struct {
 var ErrLocked = errors.New("the spool is in use by another process")
 
 // OpenShared opens the log in dir, or returns it if this process has it open already. The log stays open until every
-// caller has called its release. If check is not nil, it is called with the open directory, since a link may have replaced the
-// name; if it returns an error, nothing in the directory is opened or created.
+// caller has called its release. If check is not nil, it is called with the open directory, since a link may have
+// replaced the name; if it returns an error, nothing in the directory is opened or created.
 func OpenShared(dir string, check func(*os.File) error, log *slog.Logger) (l *Log, release func() error, err error) {
 	files, err := openChecked(dir, check)
 	if err != nil {

@@ -15,11 +15,13 @@ func TestNumbersWithAllDigits(t *testing.T) {
 		"e": json.Number("1234567.891234567891"),
 		"u": json.Number("18446744073709551615"), "i": int64(9007199254740993), "l": []any{json.Number("1e400")}})}
 	for text, want := range map[string]string{
-		`{{ .Key.d }} {{ .Key.u }} {{ .Key.l }} {{ toJson .Key.d }}`:                                   "12345678901234567890.12 18446744073709551615 [1e400] 12345678901234567890.12",
-		`{{ printf "%s %v" .Key.d .Key.u }}`:                                                           "12345678901234567890.12 18446744073709551615",
-		`{{ gt .Key.d 12345678901234567000.0 }} {{ lt .Key.d .Key.u }}`:                                "true true",
-		`{{ eq .Key.u 18446744073709551615.0 }} {{ eq .Key.d .Key.d }}`:                                "false true",
-		`{{ add .Key.e 1 }} {{ add 1 .Key.e }} {{ int .Key.e }} {{ max 1 .Key.e }} {{ sub .Key.e 1 }}`: "1234568 1234568 1234567 1234567 1234566",
+		`{{ .Key.d }} {{ .Key.u }} {{ .Key.l }} ` +
+			`{{ toJson .Key.d }}`: "12345678901234567890.12 18446744073709551615 [1e400] 12345678901234567890.12",
+		`{{ printf "%s %v" .Key.d .Key.u }}`:                            "12345678901234567890.12 18446744073709551615",
+		`{{ gt .Key.d 12345678901234567000.0 }} {{ lt .Key.d .Key.u }}`: "true true",
+		`{{ eq .Key.u 18446744073709551615.0 }} {{ eq .Key.d .Key.d }}`: "false true",
+		`{{ add .Key.e 1 }} {{ add 1 .Key.e }} {{ int .Key.e }} {{ max 1 .Key.e }} ` +
+			`{{ sub .Key.e 1 }}`: "1234568 1234568 1234567 1234567 1234566",
 		`{{ add .Key.i 1 }}`:  "9007199254740994",
 		`{{ add .Key.d 1 }}`:  "error cannot compute with 12345678901234567890.12",
 		`{{ int .Key.u }}`:    "error no integer of 64 bits",

@@ -12,7 +12,8 @@ import (
 
 // at returns a record that was created at a time.
 func at(t time.Time) *record.Record {
-	return &record.Record{After: record.Structured(map[string]any{"empty": "", "at": "2025-02-03T23:30:00Z", "n": int64(7)}),
+	return &record.Record{
+		After: record.Structured(map[string]any{"empty": "", "at": "2025-02-03T23:30:00Z", "n": int64(7)}),
 		Metadata: record.NewMetadata(map[string]string{record.KeyCreatedAt: strconv.FormatInt(t.UnixNano(), 10),
 			"none": ""})}
 }
@@ -25,8 +26,8 @@ func TestPaths(t *testing.T) {
 	r := at(time.Date(2026, 1, 2, 23, 4, 5, 678_901_234, time.UTC))
 	for text, want := range map[string]string{
 		`{{ strftime "%Y/%m/%d/%H" }}`: "2026/01/03/00",
-		`{{ strftime "%F %T.%L %f %y-%j %e %I %p %R %B %b %A %a" }}`: "2026-01-03 00:04:05.678 678901 26-003  3 12 AM 00:04 " +
-			"January Jan Saturday Sat",
+		`{{ strftime "%F %T.%L %f %y-%j %e %I %p %R ` +
+			`%B %b %A %a" }}`: "2026-01-03 00:04:05.678 678901 26-003  3 12 AM 00:04 January Jan Saturday Sat",
 		`{{ strftime "%G-%V-%u %s %z %Z %% x" }}`:          "2026-01-6 1767395045 +0100 CET % x",
 		`{{ strftime "%H" .Payload.After.at }}`:            "00",
 		`{{ strftime "%H" .Metadata.GetCreatedAt }}`:       "00",

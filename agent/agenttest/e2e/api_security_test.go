@@ -219,8 +219,8 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	w.Must("POST", "/v1/pipelines/p/start", "", nil)
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/v1/connectors",
-			fmt.Sprintf(
-				`{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p","config":{"settings":{"password":%q,"rate":"-1"}}}`, secret)},
+			fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p",`+
+				`"config":{"settings":{"password":%q,"rate":"-1"}}}`, secret)},
 		{"POST", "/v1/connectors/validate",
 			fmt.Sprintf(`{"type":"TYPE_SOURCE","plugin":"generator","config":{"settings":{"password":%q}}}`, secret)},
 		{"GET", "/v1/connectors", ""}, {"GET", "/v1/connectors/p:src", ""}, {"GET", "/v1/pipelines/p/status", ""},

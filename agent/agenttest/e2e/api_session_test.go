@@ -128,7 +128,8 @@ func journalAt(t *testing.T) (*web, func() string) {
 	}
 }
 
-const journalSource = `{"id":"src","type":"TYPE_SOURCE","plugin":"journal","pipelineId":"p","config":{"settings":{"v":"%s"}}}`
+const journalSource = `{"id":"src","type":"TYPE_SOURCE","plugin":"journal","pipelineId":"p",` +
+	`"config":{"settings":{"v":"%s"}}}`
 
 // Creation validates the settings with a new instance. Only instances that were started receive events.
 func TestLifecycleOverTheAPI(t *testing.T) {

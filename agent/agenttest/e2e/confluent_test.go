@@ -49,7 +49,8 @@ func TestConfluentSchemaRegistry(t *testing.T) {
 pipelines:
   - id: p
     connectors:
-      - {id: in, type: source, plugin: generator, settings: {recordCount: 1, format.type: structured, format.options.id: int}}
+      - {id: in, type: source, plugin: generator, settings: {recordCount: 1, format.type: structured,
+         format.options.id: int}}
       - {id: out, type: destination, plugin: file, settings: {path: `+out+`}}
 `)
 	a.Wait("a record with the version of the server", func() bool {
@@ -101,7 +102,8 @@ pipelines:
   - id: p
     connectors:
       - {id: in, type: source, plugin: generator, settings: {recordCount: 1, format.type: raw, format.options.id: int}}
-      - {id: out, type: destination, plugin: file, settings: {path: `+out+`, sdk.record.format: template, sdk.record.format.options: '{{ toJson .Payload.After }}'}}
+      - {id: out, type: destination, plugin: file, settings: {path: `+out+`, sdk.record.format: template,
+         sdk.record.format.options: '{{ toJson .Payload.After }}'}}
     processors:
       - {id: set, plugin: field.set, settings: {field: .Payload.After, value: '{"id":7,"name":"ü"}'}}
       - {id: encode, plugin: avro.encode, settings: {schema.strategy: autoRegister, schema.autoRegister.subject: items}}

@@ -132,7 +132,10 @@ pipelines:
         settings: {path: %[1]s/two.jsonl}
     processors: [%[9]s, %[10]s, %[11]s]
     dead-letter-queue: {window-size: 0}
-`, w.Dir, status, add("s0", "-s0"), refuse("s1", "source"), add("s2", "-s2"), add("d0", "-d0"), refuse("d1", "one"), add("d2", "-d2"), add("p0", "-p0"), refuse("p1", "pipeline"), add("p2", "-p2"))
+`, w.Dir, status,
+			add("s0", "-s0"), refuse("s1", "source"), add("s2", "-s2"),
+			add("d0", "-d0"), refuse("d1", "one"), add("d2", "-d2"),
+			add("p0", "-p0"), refuse("p1", "pipeline"), add("p2", "-p2"))
 	}
 	agenttest.AppendTo(t, w.Path("in.log"), "bad-source\nbad-pipeline\nbad-one\ngood\n")
 	w.Save("p.yaml", pipeline("running", "true"))

@@ -26,7 +26,8 @@ pipelines:
     processors: %s
     connectors:
       - {id: %q, type: source, plugin: file, settings: {path: %s/in}, processors: %s}
-      - {id: out, type: destination, plugin: file, settings: {path: %s, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
+      - {id: out, type: destination, plugin: file, settings: {path: %s, sdk.record.format: template,
+         sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
 `, id, list(own), source, filepath.Dir(out), list(ofSource), out)
 }
 
@@ -75,7 +76,8 @@ func TestStateOfAlikeIDs(t *testing.T) {
 		t.Errorf("%d processors keep state, want %d", n, len(pipelines)+1)
 	}
 	if n := agenttest.Scrape(t, a,
-		`conduit_processor_records_total{component_id="both:eu:once",pipeline_name="both",processor="dedupe",result="in"}`); n == 0 {
+		`conduit_processor_records_total{component_id="both:eu:once",pipeline_name="both",`+
+			`processor="dedupe",result="in"}`); n == 0 {
 		t.Error("metrics lack a processor")
 	}
 	for i := range slices.Backward(pipelines) {

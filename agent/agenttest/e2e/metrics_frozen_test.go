@@ -30,7 +30,9 @@ const everything = `version: "2.2"
 pipelines:
   - id: p
     connectors:
-      - {id: src, type: source, plugin: standalone:xgenerator, settings: {recordCount: 60, format.type: structured, format.options.id: int, format.options.name: string}, processors: [{id: a, plugin: field.set, settings: {field: .Metadata.a, value: x}}]}
+      - {id: src, type: source, plugin: standalone:xgenerator, settings: {recordCount: 60, format.type: structured,
+         format.options.id: int, format.options.name: string}, processors: [{id: a, plugin: field.set,
+           settings: {field: .Metadata.a, value: x}}]}
       - {id: dst, type: destination, plugin: standalone:xfile, settings: {path: DIR/p.jsonl}}
       - id: picky
         type: destination
@@ -41,7 +43,8 @@ pipelines:
     dead-letter-queue: {plugin: builtin:file, settings: {path: DIR/dead.jsonl}, window-size: 0}
   - id: spooled
     connectors:
-      - {id: src, type: source, plugin: builtin:generator, settings: {recordCount: 10, format.type: raw, format.options.id: int}}
+      - {id: src, type: source, plugin: builtin:generator, settings: {recordCount: 10, format.type: raw,
+         format.options.id: int}}
       - {id: dst, type: destination, plugin: builtin:spool, settings: {path: DIR/spool, limit.bytes: 1000000000}}
   - id: unspooled
     connectors:
@@ -49,7 +52,8 @@ pipelines:
       - {id: dst, type: destination, plugin: builtin:file, settings: {path: DIR/unspooled.jsonl}}
   - id: broken
     connectors:
-      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 100, format.type: raw, format.options.id: int}}
+      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 100, format.type: raw,
+         format.options.id: int}}
       - {id: dst, type: destination, plugin: builtin:file, settings: {path: /dev/full}}
 `
 
@@ -126,7 +130,8 @@ func describeUnreported(t *testing.T) string {
 	var all strings.Builder
 	for _, m := range regexp.MustCompile(
 		`(?m)^\t(\w+) += `+
-			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).FindAllStringSubmatch(string(table), -1) {
+			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).
+		FindAllStringSubmatch(string(table), -1) {
 		found := regexp.MustCompile(`(?s)desc\(` + m[1] + `,\s+"[^"]*"(?:\s\+\s+"[^"]*")*(.*?)\)\n`).
 			FindStringSubmatch(string(source))
 		if found == nil {
@@ -221,7 +226,8 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 	} {
 		path := a.Path(id + ".jsonl")
 		a.Save(id+".yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: %s, connectors: [
-			{id: in, type: source, plugin: %s, settings: {recordCount: 60, format.options.id: int, format.options.name: string, %s}},
+			{id: in, type: source, plugin: %s, settings: {recordCount: 60, format.options.id: int, format.options.name: string,
+			  %s}},
 			{id: out, type: destination, plugin: %s, settings: {path: %s}}]}]}`, id, c.source, c.settings, c.destination, path))
 		a.Wait(id, func() bool { return agenttest.LineCount(path) == 60 })
 		want := c.bytesOf(t, path)

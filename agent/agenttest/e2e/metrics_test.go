@@ -218,7 +218,8 @@ func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Save("p.yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: p, connectors: [
-		{id: src, type: source, plugin: builtin:file, settings: {path: %s}}, {id: dst, type: destination, plugin: builtin:file, settings: {path: %s}}]}]}`, in, w.Path("p.jsonl")))
+		{id: src, type: source, plugin: builtin:file, settings: {path: %s}}, {id: dst, type: destination,
+		  plugin: builtin:file, settings: {path: %s}}]}]}`, in, w.Path("p.jsonl")))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	waiting := func() (text string, known bool) {
 		var status rest.PipelineStatus

@@ -75,7 +75,8 @@ pipelines:
   - id: to-%[1]s
     connectors:
       - {id: in, type: source, plugin: file, settings: {path: "%[2]s"}}
-      - {id: out, type: destination, plugin: %[1]s, settings: {sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}', %[3]s}}
+      - {id: out, type: destination, plugin: %[1]s, settings: {sdk.record.format: template,
+         sdk.record.format.options: '{{ printf "%%s" .Payload.After }}', %[3]s}}
 `, plugin, a.Path("in.txt"), fmt.Sprintf(settings, address)))
 	}
 	for plugin := range unreachable {

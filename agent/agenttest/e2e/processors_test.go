@@ -63,7 +63,8 @@ func TestProcessorsOfAPipelineFile(t *testing.T) {
 	for _, series := range []string{
 		`conduit_processor_records_total{component_id="p:mark",pipeline_name="p",processor="field.set",result="in"}`,
 		`conduit_processor_records_total{component_id="p:dst:twice",pipeline_name="p",processor="clone",result="out"}`,
-		`conduit_processor_execution_duration_seconds_count{component_id="p:src:origin",pipeline_name="p",processor="field.set"}`,
+		`conduit_processor_execution_duration_seconds_count{component_id="p:src:origin",pipeline_name="p",` +
+			`processor="field.set"}`,
 	} {
 		if n := agenttest.Scrape(t, a, series); n < 2 {
 			t.Errorf("%s is %v", series, n)
@@ -116,7 +117,8 @@ pipelines:
       - id: src
         type: source
         plugin: builtin:generator
-        settings: {rate: 1000, format.type: structured, format.options.n: int, sdk.schema.extract.payload.enabled: false}
+        settings: {rate: 1000, format.type: structured, format.options.n: int,
+          sdk.schema.extract.payload.enabled: false}
         processors:
           - {id: once, plugin: dedupe, settings: {key: .Position, window.count: %[2]d}}
       - id: dst
@@ -126,7 +128,8 @@ pipelines:
         processors:
           - id: windows
             plugin: aggregate
-            settings: {window.size: 1s, window.records: %[2]d, fields.first: first(.Metadata.mark), fields.last: last(.Metadata.mark), fields.n: count}
+            settings: {window.size: 1s, window.records: %[2]d, fields.first: first(.Metadata.mark),
+              fields.last: last(.Metadata.mark), fields.n: count}
 `
 
 // Processors that keep state, hold records or have an open window are exchanged while the pipeline runs, and the new

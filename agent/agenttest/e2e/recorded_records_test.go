@@ -31,8 +31,10 @@ type recordedPipeline struct {
 const structured, lineFile = "format.type: structured", "builtin:file"
 
 var recordedPipelines = map[string]recordedPipeline{
-	"colls": {source: `collections.users.format.type: structured, collections.users.format.options.id: int, collections.users.operations: create,
-		collections.orders.format.type: raw, collections.orders.format.options.p: string, collections.orders.operations: "create,update,delete"`, count: 200, random: true},
+	"colls": {source: `collections.users.format.type: structured, collections.users.format.options.id: int,
+		collections.users.operations: create,
+		collections.orders.format.type: raw, collections.orders.format.options.p: string,
+		collections.orders.operations: "create,update,delete"`, count: 200, random: true},
 	"context": {source: structured + ", sdk.schema.context.name: ctx1", fields: "inbtd", count: 4},
 	"dlq": {source: structured,
 		destination: `sdk.record.format: template, sdk.record.format.options: '{{ fail "full" }}'`, fields: "inbtd",
@@ -58,13 +60,18 @@ var recordedPipelines = map[string]recordedPipeline{
 		count: 2},
 	"fmt_opencdc": {source: structured, destination: `sdk.record.format: opencdc/json`, fields: "inbtd", count: 4},
 	"fmt_tpl": {source: structured, destination: `sdk.record.format: template,
-		sdk.record.format.options: '{{ .Operation }} {{ printf "%s" .Position }} {{ len .Payload.After }} {{ .Metadata | len }}'`, fields: "inbtd", count: 4},
+		sdk.record.format.options: '{{ .Operation }} {{ printf "%s" .Position }} {{ len .Payload.After }} ` +
+		`{{ .Metadata | len }}'`,
+		fields: "inbtd", count: 4},
 	"fmt_tpl_bad": {source: structured,
 		destination: `sdk.record.format: template, sdk.record.format.options: '{{ .Nope.X'`, fields: "inbtd"},
 	"fmt_tpl_sprig": {source: structured, destination: `sdk.record.format: template,
-		sdk.record.format.options: '{{ "x" | upper | repeat 3 }} {{ index .Metadata "opencdc.payload.schema.subject" }} {{ typeOf .Payload.After.id }} {{ toJson .Operation }}'`, fields: "inbtd", count: 4},
+		sdk.record.format.options: '{{ "x" | upper | repeat 3 }} {{ index .Metadata "opencdc.payload.schema.subject" }} ` +
+		`{{ typeOf .Payload.After.id }} {{ toJson .Operation }}'`,
+		fields: "inbtd", count: 4},
 	"nocontext": {source: structured + `, sdk.schema.context.enabled: false`, fields: "inbtd", count: 4},
-	"nodecode":  {source: structured, destination: `sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inbtd", count: 4},
+	"nodecode": {source: structured, destination: `sdk.schema.extract.payload.enabled: false, ` +
+		`sdk.schema.extract.key.enabled: false`, fields: "inbtd", count: 4},
 	"noschema": {source: structured +
 		`, sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inb", count: 4},
 	"ops": {source: structured + `, operations: "create,update,delete,snapshot"`, fields: "inbtd", count: 200,
@@ -277,8 +284,10 @@ func decoded(t *testing.T, name, text string) string {
 	case utf8.Valid(b) && !strings.ContainsRune(string(b), 0) && !strings.ContainsRune(string(b), 1):
 		return fmt.Sprintf(`b64"%s"`, b)
 	}
-	codec, err := schema.Parse(`{"type":"record","name":"r","fields":[{"name":"b","type":"boolean"},{"name":"d","type":{"type":"long","logicalType":"time-micros"}},
-		{"name":"id","type":"long"},{"name":"name","type":"string"},{"name":"t","type":{"type":"long","logicalType":"timestamp-micros"}}]}`)
+	codec, err := schema.Parse(`{"type":"record","name":"r","fields":[{"name":"b","type":"boolean"},{"name":"d",
+		"type":{"type":"long","logicalType":"time-micros"}},
+		{"name":"id","type":"long"},{"name":"name","type":"string"},{"name":"t","type":{"type":"long",
+		"logicalType":"timestamp-micros"}}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}

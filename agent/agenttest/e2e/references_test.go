@@ -24,7 +24,8 @@ pipelines:
     status: running
     connectors:
       - {id: in, type: source, plugin: "builtin:file", settings: {path: %q}}
-      - {id: out, type: destination, plugin: "builtin:file", settings: {path: %q, sdk.record.format: template, sdk.record.format.options: %q}}
+      - {id: out, type: destination, plugin: "builtin:file", settings: {path: %q, sdk.record.format: template,
+         sdk.record.format.options: %q}}
 `, d.Path("in"), d.Path("out"), "${file:"+d.Path("template")+"}"))
 	var got string
 	d.Wait("all records to arrive", func() bool {

@@ -13,9 +13,18 @@ import (
 
 func TestInspectedRecordsForPeople(t *testing.T) {
 	for name, c := range map[string]struct{ record, want string }{
-		"text":       {`{"position":"NDI=","operation":"OPERATION_CREATE","metadata":{"b":"2","a":"1"},"key":{"rawData":"azE="},"payload":{"before":null,"after":{"rawData":"aGVsbG8Kd29ybGQK"}}}`, "record 7: create\n  position  42\n  metadata  a = 1\n            b = 2\n  key       k1\n  after     hello\n            world\n\n"},
-		"structured": {`{"position":"NDI=","operation":"OPERATION_UPDATE","metadata":{},"key":null,"payload":{"before":{"structuredData":{"b":12345678901234567890,"a":1}},"after":{"rawData":"eyJhIjoyfQ=="}}}`, "record 7: update\n  position  42\n  before    {\n              \"b\": 12345678901234567890,\n              \"a\": 1\n            }\n  after     {\n              \"a\": 2\n            }\n\n"},
-		"bytes":      {`{"position":"AP8=","operation":"OPERATION_DELETE","metadata":{},"key":{},"payload":{"before":null,"after":{"rawData":"G1sz"}}}`, "record 7: delete\n  position  00 ff (2 bytes, not text)\n  key\n  after     1b 5b 33 (3 bytes, not text)\n\n"},
+		"text": {`{"position":"NDI=","operation":"OPERATION_CREATE","metadata":{"b":"2","a":"1"},` +
+			`"key":{"rawData":"azE="},"payload":{"before":null,"after":{"rawData":"aGVsbG8Kd29ybGQK"}}}`,
+			"record 7: create\n  position  42\n  metadata  a = 1\n            b = 2\n  key       k1\n" +
+				"  after     hello\n            world\n\n"},
+		"structured": {`{"position":"NDI=","operation":"OPERATION_UPDATE","metadata":{},"key":null,"payload":` +
+			`{"before":{"structuredData":{"b":12345678901234567890,"a":1}},"after":{"rawData":"eyJhIjoyfQ=="}}}`,
+			"record 7: update\n  position  42\n  before    {\n              \"b\": 12345678901234567890,\n" +
+				"              \"a\": 1\n            }\n  after     {\n              \"a\": 2\n            }\n\n"},
+		"bytes": {`{"position":"AP8=","operation":"OPERATION_DELETE","metadata":{},"key":{},"payload":{"before":null,` +
+			`"after":{"rawData":"G1sz"}}}`,
+			"record 7: delete\n  position  00 ff (2 bytes, not text)\n  key\n" +
+				"  after     1b 5b 33 (3 bytes, not text)\n\n"},
 	} {
 		var b bytes.Buffer
 		if err := writeRecord(&b, 7, []byte(c.record), func(text, _ string) string { return text }); err != nil ||

@@ -31,8 +31,9 @@ const hostileText = "a\x1b[2J\x1b[H\x1b[31m" +
 func hostileAnswer(list bool) []byte {
 	object := map[string]any{}
 	for _, name := range strings.Fields(
-		`id ID name pipelineID pipelineId connectorID connectorId error message reason path file plugin version summary description author
-		level phase status text line title type at key value position record content settings member agent address detail component code`) {
+		`id ID name pipelineID pipelineId connectorID connectorId error message reason path file plugin version summary
+		description author level phase status text line title type at key value position record content settings member
+		agent address detail component code`) {
 		object[name] = hostileText
 	}
 	object["state"] = map[string]any{"phase": hostileText, "error": hostileText,

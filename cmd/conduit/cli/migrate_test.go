@@ -21,13 +21,17 @@ import (
 
 // conduitEntries are the entries that a Conduit stores for a pipeline.
 var conduitEntries = map[string]string{
-	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Error":"","Status":2,
+	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},
+		"Error":"","Status":2,
 		"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2},
 		"ConnectorIDs":["orders:in","orders:out"],"ProcessorIDs":["orders:p1"]}`,
-	"connector:instance:orders:in": `{"ID":"orders:in","Type":1,"Plugin":"builtin:file@v0.10.8","PipelineID":"orders","Config":{"Name":"in","Settings":{"path":"in.txt"}},
+	"connector:instance:orders:in": `{"ID":"orders:in","Type":1,"Plugin":"builtin:file@v0.10.8","PipelineID":"orders",
+		"Config":{"Name":"in","Settings":{"path":"in.txt"}},
 		"ProcessorIDs":[],"State":{"Position":"MjY="},"LastActiveConfig":{"Name":"in","Settings":{"path":"old.txt"}}}`,
-	"connector:instance:orders:out": `{"ID":"orders:out","Type":2,"Plugin":"standalone:postgres","PipelineID":"orders","Config":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}},
-		"ProcessorIDs":["orders:out:p2"],"State":{"Positions":{"orders:in":"MjY="}},"LastActiveConfig":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}}}`,
+	"connector:instance:orders:out": `{"ID":"orders:out","Type":2,"Plugin":"standalone:postgres","PipelineID":"orders",
+		"Config":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}},
+		"ProcessorIDs":["orders:out:p2"],"State":{"Positions":{"orders:in":"MjY="}},"LastActiveConfig":{"Name":"out",
+		"Settings":{"url":"postgres://me:secret@db"}}}`,
 	"processor:instance:orders:p1": `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true ` +
 		`}}","Config":{"Settings":{"field":".Key"},"Workers":2}}`,
 	"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Config":{"Settings":null,"Workers":1}}`,
@@ -148,10 +152,12 @@ func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
 	path := conduitDatabase(t)
 	replaceEntries(t, path, map[string]string{
 		"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the ` +
-			`shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
+			`shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,` +
+			`"WindowNackThreshold":2}}`,
 		"processor:instance:orders:p1": `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true ` +
 			`}}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
-		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},"Config":{"Workers":1}}`,
+		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},` +
+			`"Config":{"Workers":1}}`,
 	})
 	found, err := migrate.FromDatabase(t.Context(), path)
 	if err != nil {
@@ -171,7 +177,8 @@ func TestMigrateFromDatabaseWithoutLists(t *testing.T) {
 func TestMigrateFromDatabaseKeepsDollarSigns(t *testing.T) {
 	path := conduitDatabase(t)
 	replaceEntries(t, path, map[string]string{
-		"connector:instance:orders:in": `{"Type":1,"Plugin":"builtin:file","PipelineID":"orders","Config":{"Name":"in","Settings":{"path":"a$$b/$HOME","end":"x$"}},
+		"connector:instance:orders:in": `{"Type":1,"Plugin":"builtin:file","PipelineID":"orders","Config":{"Name":"in",
+			"Settings":{"path":"a$$b/$HOME","end":"x$"}},
 			"State":{"Position":"MjY="},"LastActiveConfig":{"Settings":{"path":"${HOME}"}}}`,
 		"connector:instance:lost": `{"Type":1,"Plugin":"builtin:file","PipelineID":"gone"}`,
 	})

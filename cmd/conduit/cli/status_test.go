@@ -74,8 +74,8 @@ func TestStatusFitsANarrowTerminal(t *testing.T) {
 
 func TestStatusShowsNotes(t *testing.T) {
 	var page bytes.Buffer
-	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{Rates: &spec.PipelineRates{Stages: map[string]spec.StageRates{
-		"p:a": {Behind: &progress.Report{Notes: []string{"no file matches /x/*"}}}}}}}
+	stages := map[string]spec.StageRates{"p:a": {Behind: &progress.Report{Notes: []string{"no file matches /x/*"}}}}
+	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{Rates: &spec.PipelineRates{Stages: stages}}}
 	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{one})
 	if got := page.String(); got != "note: p:a: no file matches /x/*\n" {
 		t.Errorf("got %q", got)

@@ -200,7 +200,8 @@ func TestBadLines(t *testing.T) {
 
 func TestSinger(t *testing.T) {
 	tap := `echo '{"type":"SCHEMA","stream":"users"}'
-		echo "{\"type\":\"RECORD\",\"stream\":\"users\",\"record\":{\"state\":\"$(cat "$2" 2>/dev/null | tr -d '"')\",\"flags\":$#}}"
+		state=$(cat "$2" 2>/dev/null | tr -d '"')
+		echo "{\"type\":\"RECORD\",\"stream\":\"users\",\"record\":{\"state\":\"$state\",\"flags\":$#}}"
 		echo '{"type":"STATE","value":{"at":7}}'
 		echo '{"type":"RECORD","stream":"users","record":{"id":2}}'; exec sleep 60`
 	settings := map[string]string{"command": list(t, "/bin/sh", "-c", tap, "sh", "--state", "{state}"),

@@ -78,7 +78,8 @@ func (p *packer) pack(text []byte) ([]byte, error) {
 }
 
 // errForeign reports that a file does not end with a member of this package, nor with complete data of another program.
-var errForeign = errors.New("its compressed data is incomplete, and another program has written it: rename or remove it")
+var errForeign = errors.New("its compressed data is incomplete, and another program has written it: " +
+	"rename or remove it")
 
 // whole returns the size of a file without an incomplete member at its end.
 func (p *packer) whole(f *os.File, size int64) (int64, error) {

@@ -108,8 +108,10 @@ func TestGarbageBehindMembers(t *testing.T) {
 		records := someRecords(1, 3, 100_000)
 		d := destination(t, path, settings...)
 		mustWrite(t, d, records[:1])
-		for _, garbage := range []string{strings.Repeat("\x00", 200_000), "x", "\x1f\x8b\b\x04\x00\x00\x00\x00\x00\xff\f\x00Cd\b\x00" +
-			"\x20\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("y", 8)} {
+		for _, garbage := range []string{
+			strings.Repeat("\x00", 200_000), "x", "\x1f\x8b\b\x04\x00\x00\x00\x00\x00\xff\f\x00Cd\b\x00" +
+				"\x20\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("y", 8),
+		} {
 			write(t, path, garbage)
 			d = reopened(t, d, path, settings...)
 		}
@@ -156,7 +158,8 @@ func TestCompressedTemplates(t *testing.T) {
 			dir := t.TempDir()
 			records := recordsIn(strings.Split(strings.Repeat("a b c ", 100), " ")[:300]...)
 			path := dir + "/{{ .Metadata.GetCollection }}.jsonl" + ext
-			settings := []string{"compression", compression, "fsync", "false", "openFiles", "2", "rotate.size", "1000", "rotate.keep", "1000"}
+			settings := []string{"compression", compression, "fsync", "false", "openFiles", "2",
+				"rotate.size", "1000", "rotate.keep", "1000"}
 			d := destination(t, path, settings...)
 			for i := 0; i < len(records); i += 10 {
 				mustWrite(t, d, records[i:i+10])

@@ -55,8 +55,8 @@ func (s *rotateSettings) due(size, more int64, written, now time.Time) bool {
 	return s.Size > 0 && size+more > s.Size
 }
 
-// rotate renames the file and begins a new one, if a rotation is due before more bytes. Written data is durable under either name: the
-// file is synced before the rename, and the directory before further records are acknowledged.
+// rotate renames the file and begins a new one, if a rotation is due before more bytes. Written data is durable under
+// either name: the file is synced before the rename, and the directory before further records are acknowledged.
 func (o *output) rotate(now time.Time, more int64) error {
 	if !o.settings.on() || !o.info.Mode().IsRegular() {
 		return nil

@@ -190,7 +190,8 @@ func TestGroups(t *testing.T) {
 }
 
 func TestGroupsRefuseNoExpression(t *testing.T) {
-	err := file.Connector(zstd.Codec{}).NewSource().Configure(t.Context(), settingsOf("x", []string{"multiline.start", "("}))
+	source := file.Connector(zstd.Codec{}).NewSource()
+	err := source.Configure(t.Context(), settingsOf("x", []string{"multiline.start", "("}))
 	if err == nil || !strings.Contains(err.Error(), `"multiline.start"`) {
 		t.Errorf("got %v", err)
 	}

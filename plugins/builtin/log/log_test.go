@@ -37,7 +37,8 @@ var example = record.Record{
 	After:     record.Structured(map[string]any{"a": 1, "b": "<x>"}),
 }
 
-const exampleJSON = `{"position":"MQ==","operation":"create","metadata":{"k":"v"},"key":"aGVsbG8=","payload":{"before":null,"after":{"a":1,"b":"\u003cx\u003e"}}}`
+const exampleJSON = `{"position":"MQ==","operation":"create","metadata":{"k":"v"},"key":"aGVsbG8=",` +
+	`"payload":{"before":null,"after":{"a":1,"b":"\u003cx\u003e"}}}`
 
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer

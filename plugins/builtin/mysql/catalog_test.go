@@ -35,7 +35,8 @@ func TestPage(t *testing.T) {
 		from:                                     table.Page(nil, nil, 10),
 		from + " ORDER BY `id`, `name` LIMIT 10": table.Page(keys, nil, 10),
 		from +
-			" WHERE `id` >= x'00ff' AND (`id` > x'00ff' OR `name` > CONVERT(x'69742773' USING utf8mb4)) ORDER BY `id`, `name` LIMIT 10": table.Page(keys, last, 10),
+			" WHERE `id` >= x'00ff' AND (`id` > x'00ff' OR `name` > CONVERT(x'69742773' USING utf8mb4)) ORDER BY `id`, " +
+			"`name` LIMIT 10": table.Page(keys, last, 10),
 	} {
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

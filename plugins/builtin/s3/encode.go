@@ -106,8 +106,8 @@ type hourly struct {
 	seen map[uint64]struct{} // hashes of the prefixes
 }
 
-var errHourly = errors.New("the records of this hour have as many prefixes already as prefixesPerHour allows; raise it, " +
-	"or use fewer prefixes")
+var errHourly = errors.New("the records of this hour have as many prefixes already as prefixesPerHour allows; " +
+	"raise it, or use fewer prefixes")
 
 // add counts a prefix, unless it is known. It returns an error if there are too many.
 func (h *hourly) add(prefix []byte, most int, now time.Time) error {

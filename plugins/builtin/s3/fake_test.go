@@ -184,9 +184,8 @@ func (f *fake) list(w http.ResponseWriter, all []version, name string, most int)
 	_, _ = fmt.Fprint(w, "<List>")
 	if most > 0 && len(all) > most {
 		last := all[most-1]
-		_,
-			_ = fmt.Fprintf(w,
-			"<IsTruncated>true</IsTruncated><NextKeyMarker>%s</NextKeyMarker><NextVersionIdMarker>%s</NextVersionIdMarker>", last.Key, last.VersionID)
+		_, _ = fmt.Fprintf(w, "<IsTruncated>true</IsTruncated><NextKeyMarker>%s</NextKeyMarker>"+
+			"<NextVersionIdMarker>%s</NextVersionIdMarker>", last.Key, last.VersionID)
 		all = all[:most]
 	}
 	for _, v := range all {
@@ -252,7 +251,9 @@ func TestProgress(t *testing.T) {
 		f.put(key, "2", at)
 	}
 	r.read(t, 3)
-	if p := report(); len(p.Snapshots) != 0 || p.Records == nil || *p.Records != 3 || p.Seconds == nil || *p.Seconds < 1 { // listing.delay
+	// The objects are older than listing.delay.
+	if p := report(); len(p.Snapshots) != 0 || p.Records == nil || *p.Records != 3 ||
+		p.Seconds == nil || *p.Seconds < 1 {
 		t.Errorf("the progress is %+v, want 3 objects behind and no snapshot", p)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -177,7 +177,9 @@ func TestZstdObjects(t *testing.T) {
 }
 
 func TestBadTemplateSettings(t *testing.T) {
-	for setting, value := range map[string]string{"timezone": "Mars", "emptyValue": "a/b", "prefix": `{{ strftime "%Q" }}`} {
+	for setting, value := range map[string]string{
+		"timezone": "Mars", "emptyValue": "a/b", "prefix": `{{ strftime "%Q" }}`,
+	} {
 		err := s3.Connector().NewDestination().Configure(t.Context(), settings("h", "format", "json", setting, value))
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", setting)) {
 			t.Errorf("%s: got %v", setting, err)

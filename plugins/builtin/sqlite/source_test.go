@@ -76,9 +76,11 @@ func TestReplaced(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	w := newWorld(t, `CREATE TABLE a (u TEXT PRIMARY KEY, n INT); CREATE TABLE b (x TEXT, y REAL NOT NULL, z BLOB NOT NULL, PRIMARY KEY (z, y)) WITHOUT ROWID;
+	w := newWorld(t, `CREATE TABLE a (u TEXT PRIMARY KEY, n INT); CREATE TABLE b (x TEXT, y REAL NOT NULL, z BLOB NOT NULL,
+		PRIMARY KEY (z, y)) WITHOUT ROWID;
 		CREATE TABLE c (rowid TEXT, n INT); CREATE TABLE d (k TEXT NOT NULL COLLATE NOCASE PRIMARY KEY);
-		INSERT INTO a VALUES ('b', 1), (NULL, 2), ('a', 3); INSERT INTO b VALUES ('q', 2.5, x'00ff'), ('r', -1, x'00ff'); INSERT INTO c VALUES ('r', 1), ('r', 1); INSERT INTO d VALUES ('B'), ('a')`)
+		INSERT INTO a VALUES ('b', 1), (NULL, 2), ('a', 3); INSERT INTO b VALUES ('q', 2.5, x'00ff'), ('r', -1, x'00ff');
+		INSERT INTO c VALUES ('r', 1), ('r', 1); INSERT INTO d VALUES ('B'), ('a')`)
 	lines := []string{`snapshot a {"u":"b"} to {"n":1,"u":"b"}`, `snapshot a {"u":null} to {"n":2,"u":null}`,
 		`snapshot a {"u":"a"} to {"n":3,"u":"a"}`,
 		`snapshot b {"y":-1,"z":"AP8="} to {"x":"r","y":-1,"z":"AP8="}`,
@@ -101,8 +103,10 @@ func TestKeys(t *testing.T) {
 
 // TestTypes checks that snapshots and changes have the same values.
 func TestTypes(t *testing.T) {
-	w := newWorld(t, `CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, x TEXT, bl BLOB, d DATETIME, n NUMERIC, big INT, odd INT, nul, g GENERATED ALWAYS AS (i * 2));
-		INSERT INTO t VALUES (1, 1, -2, 1.5, 'ü"\', x'00ff', '2026-01-02 03:04:05', 12345678901234567890, 9223372036854775807, 'text', NULL)`)
+	w := newWorld(t, `CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, x TEXT, bl BLOB, d DATETIME,
+		n NUMERIC, big INT, odd INT, nul, g GENERATED ALWAYS AS (i * 2));
+		INSERT INTO t VALUES (1, 1, -2, 1.5, 'ü"\', x'00ff', '2026-01-02 03:04:05', 12345678901234567890, 9223372036854775807,
+		'text', NULL)`)
 	s := w.open(w.settings("t"), nil)
 	const want = `{"b":true,"big":9223372036854775807,"bl":"AP8=","d":"2026-01-02 ` +
 		`03:04:05","i":-2,"id":1,"n":12345678901234567000,"nul":null,"odd":"text","r":1.5,"x":"ü\"\\"}`
@@ -319,8 +323,10 @@ func TestContract(t *testing.T) {
 // TestBadItems reads values that do not fit their columns, from a snapshot and from changes, and the rows after them.
 func TestBadItems(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, b BOOLEAN, i INT, r REAL, d DATETIME, x TEXT, j JSON)")
-	const odd = `INSERT INTO t VALUES (%[1]d, 'no', 'text', 9e999, '0000-00-00', CAST(x'ff00e9' AS TEXT), '{'), (%[1]d+1, x'00', 1e300, -9e999, x'ff', 'a' || char(0) || 'b', NULL),
-		(%[1]d+2, 7, 0.5, 'NaN', '99999-01-01', CAST(zeroblob(3000000) AS TEXT), zeroblob(3000000)), (%[1]d+3, 1, 1, 1, 1, 1, 1)`
+	const odd = `INSERT INTO t VALUES (%[1]d, 'no', 'text', 9e999, '0000-00-00', CAST(x'ff00e9' AS TEXT), '{'), (%[1]d+1,
+		x'00', 1e300, -9e999, x'ff', 'a' || char(0) || 'b', NULL),
+		(%[1]d+2, 7, 0.5, 'NaN', '99999-01-01', CAST(zeroblob(3000000) AS TEXT), zeroblob(3000000)), (%[1]d+3, 1, 1, 1, 1, 1,
+		1)`
 	w.exec(fmt.Sprintf(odd, 1))
 	s := w.open(w.settings("t"), nil)
 	all := s.Next(4)

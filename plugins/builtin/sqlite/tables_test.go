@@ -97,7 +97,8 @@ func TestProgramsGoOnWriting(t *testing.T) {
 // and reported.
 func TestTablesOfUnknownModules(t *testing.T) {
 	w := newWorld(t, `CREATE TABLE v_rows (a); CREATE TABLE other (a); PRAGMA writable_schema = ON;
-		INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING "vec0"(x)'); PRAGMA writable_schema = RESET`)
+		INSERT INTO sqlite_schema VALUES ('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING "vec0"(x)');
+		PRAGMA writable_schema = RESET`)
 	s := w.open(w.settings("*"), nil)
 	if got := w.capturedTables(); got != "other" {
 		t.Errorf("captured: %s", got)

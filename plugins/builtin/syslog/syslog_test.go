@@ -65,9 +65,13 @@ func TestMessages(t *testing.T) {
 	year := time.Now().Year()
 	for message, want := range map[string]string{
 		`<165>1 2003-10-11T22:14:15.003Z mymachine.example.com evntslog 42 ID47 [ex@32473 iut="3" s="a\"b\]\\"][x] ` +
-			"\xef\xbb\xbfhé": `{"appname":"evntslog","facility":"local4","hostname":"mymachine.example.com","message":"hé","msgid":"ID47","priority":165,"procid":"42","severity":"notice","structured_data":{"ex@32473":{"iut":"3","s":"a\"b]\\"},"x":{}},"timestamp":"2003-10-11T22:14:15.003Z"}`,
-		`<13>1 - h - - - [origin ip="192.0.2.1" ip="192.0.2.129"][b x="1"][b x="2" y="3"] m`: `{"facility":"user","hostname":"h",` +
-			`"message":"m","priority":13,"severity":"notice","structured_data":{"b":{"x":["1","2"],"y":"3"},"origin":{"ip":["192.0.2.1","192.0.2.129"]}}}`,
+			"\xef\xbb\xbfhé": `{"appname":"evntslog","facility":"local4","hostname":"mymachine.example.com","message":"hé",` +
+			`"msgid":"ID47","priority":165,"procid":"42","severity":"notice","structured_data":{"ex@32473":{"iut":"3",` +
+			`"s":"a\"b]\\"},"x":{}},"timestamp":"2003-10-11T22:14:15.003Z"}`,
+		`<13>1 - h - - - [origin ip="192.0.2.1" ip="192.0.2.129"][b x="1"][b x="2" y="3"] m`: `{"facility":"user",` +
+			`"hostname":"h",` +
+			`"message":"m","priority":13,"severity":"notice","structured_data":{"b":{"x":["1","2"],"y":"3"},` +
+			`"origin":{"ip":["192.0.2.1","192.0.2.129"]}}}`,
 		`<0>1 - - - - - -`: `{"facility":"kern","message":"","priority":0,"severity":"emerg"}`,
 		`<34>Oct 11 22:14:15 mymachine su[7]: 'su root' failed`: fmt.Sprintf(
 			`{"appname":"su","facility":"auth","hostname":"mymachine","message":"'su root' `+
@@ -77,7 +81,8 @@ func TestMessages(t *testing.T) {
 			`{"facility":"user","hostname":"10.0.0.99","message":"Use the `+
 				`BFG!","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`,
 			yearOf(year, time.February)),
-		`<13>2026-11-22T08:00:00+01:00 box app: x`: `{"appname":"app","facility":"user","hostname":"box","message":"x","priority":13,"severity":"notice","timestamp":"2026-11-22T08:00:00+01:00"}`,
+		`<13>2026-11-22T08:00:00+01:00 box app: x`: `{"appname":"app","facility":"user","hostname":"box","message":"x",` +
+			`"priority":13,"severity":"notice","timestamp":"2026-11-22T08:00:00+01:00"}`,
 		`<13>Feb  5 17:32:18 app: no host`: fmt.Sprintf(
 			`{"appname":"app","facility":"user","message":"no `+
 				`host","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`,

@@ -204,7 +204,8 @@ func TestSplits(t *testing.T) {
 	fate, after := process(t, `function process(rec) {
 		rec.Metadata.changed = "yes";
 		return [rec, rec].concat(rec.Payload.After.items.map(item => {
-			let r = new Record(); r.Operation = rec.Operation; r.Metadata.n = item.n; r.Payload.After = item; item.seen = true; return r }));
+			let r = new Record(); r.Operation = rec.Operation; r.Metadata.n = item.n; r.Payload.After = item; item.seen = true;
+				return r }));
 	}`, in)
 	if fate.Kind != sdk.Replaced || len(fate.Pieces) != 4 {
 		t.Fatalf("fate is %+v", fate)
@@ -278,7 +279,8 @@ func TestRefusedRecordIsUnchanged(t *testing.T) {
 		After: record.Structured(map[string]any{"x": 1, "o": map[string]any{"y": 1}, "l": []any{1}})}
 	want := in.Clone()
 	fate, got := process(t, `function process(rec) {
-		rec.Metadata.a = "2"; rec.Key[0] = 1; rec.Payload.After.x = 2; rec.Payload.After.o.y = 2; rec.Payload.After.l.push(1); delete rec.Payload.After.o;
+		rec.Metadata.a = "2"; rec.Key[0] = 1; rec.Payload.After.x = 2; rec.Payload.After.o.y = 2;
+			rec.Payload.After.l.push(1); delete rec.Payload.After.o;
 		throw new Error("no") }`, in)
 	if fate.Kind != sdk.Refused {
 		t.Fatalf("fate is %+v", fate)
@@ -383,9 +385,13 @@ func TestBoundsAreNotSeen(t *testing.T) {
 		let m = Mine.from([1, 2]);
 		rec.Payload.After = {
 			twice: Array.from(m.twice()), mine: m instanceof Mine && m instanceof Array, is: Array.isArray(new Array(3)),
-			bytes: new Uint8Array(2) instanceof Uint8Array, named: Array.name, of: Array.of(7).length, call: Array(1, 2).length, self: [].constructor === Array,
-			pad: "5".padStart(3, "0"), repeat: "ab".repeat(2), max: Math.max.apply(null, [1, 3, 2]), spread: [...new Set([1, 1])].length, hidden: Object.keys([]).length,
-			thrown: (() => { try { [1].map(() => { throw new TypeError("mine") }) } catch (e) { return e instanceof TypeError && e.message } })(),
+			bytes: new Uint8Array(2) instanceof Uint8Array, named: Array.name, of: Array.of(7).length, call: Array(1, 2).length,
+			self: [].constructor === Array,
+			pad: "5".padStart(3, "0"), repeat: "ab".repeat(2), max: Math.max.apply(null, [1, 3, 2]),
+			spread: [...new Set([1, 1])].length, hidden: Object.keys([]).length,
+			thrown: (() => {
+				try { [1].map(() => { throw new TypeError("mine") }) } catch (e) { return e instanceof TypeError && e.message }
+			})(),
 		}
 		return rec
 	}`, record.Record{})
@@ -420,7 +426,8 @@ func TestLeaksEnd(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
 	p := open(t, map[string]string{"memory": "1048576", "script": `var all = [];
-	function process(rec) { all.push("x".repeat(4 * 1024) + all.length); rec.Metadata.n = all.length; return rec }`}, slog.New(slog.NewTextHandler(&lines, nil)))
+	function process(rec) { all.push("x".repeat(4 * 1024) + all.length); rec.Metadata.n = all.length; return rec }`},
+		slog.New(slog.NewTextHandler(&lines, nil)))
 	for range 40 {
 		records := make([]record.Record, 512)
 		b := sdk.NewProcessBatch(nil, records, nil)

@@ -17,7 +17,8 @@ function f(record, options) {
 	let text = ` + "`${path.map(p => `<${p}>`).join(\"}\")} of ${half}`" + `
 	if (/^["']$/.test(text)) return path.length / 2
 	for (const p of path) { text += p ? p : "it\'s \u0041\x41" ; }
-	return { text, half, "list": [1, 2, 3].concat(path).filter((x) => x !== null && typeof x === "string"), else: a?.b?.[0] ?? 1 } /* " */
+	return { text, half, "list": [1, 2, 3].concat(path).filter((x) => x !== null && typeof x === "string"),
+		else: a?.b?.[0] ?? 1 } /* " */
 }
 const g = (a) => ({ ...a, half: a.length / 2, "x": -1 ** 2 })
 `

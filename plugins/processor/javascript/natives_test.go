@@ -15,8 +15,9 @@ import (
 // reachable collects in natives the names and functions of all built-in functions that a script can reach.
 const reachable = `
 	const seen = new Set(), values = [[globalThis, "global"]]
-	for (const [v, name] of [[(function* () {})(), "generator"], [[].values(), "array"], [new Map().values(), "map"], [new Set().values(), "set"],
-		["x"[Symbol.iterator](), "text"], ["x".matchAll(/x/g), "matches"], [(async () => {}), "async"], [/x/, "regexp"], [rec, "record"],
+	for (const [v, name] of [[(function* () {})(), "generator"], [[].values(), "array"], [new Map().values(), "map"],
+		[new Set().values(), "set"], ["x"[Symbol.iterator](), "text"], ["x".matchAll(/x/g), "matches"],
+		[(async () => {}), "async"], [/x/, "regexp"], [rec, "record"],
 		[(function () { return arguments })(), "arguments"], [Uint8Array.__proto__, "typed"]]) values.push([v, name])
 	while (values.length) {
 		const [v, name] = values.pop()
@@ -26,7 +27,8 @@ const reachable = `
 		values.push([Object.getPrototypeOf(v), name + ".__proto__"])
 		for (const key of Reflect.ownKeys(v)) {
 			const d = Object.getOwnPropertyDescriptor(v, key)
-			if (d) for (const part of ["value", "get", "set"]) values.push([d[part], name + "." + String(key) + (part === "value" ? "" : " " + part)])
+			if (d) for (const part of ["value", "get", "set"]) 
+				values.push([d[part], name + "." + String(key) + (part === "value" ? "" : " " + part)])
 		}
 	}`
 
@@ -42,11 +44,16 @@ func TestNativesThatCallThemselves(t *testing.T) {
 function process(rec) {
 	const exec = RegExp.prototype.exec
 	const hosts = {
-		object: () => ({}), list: () => { const a = []; a.push(a); return a }, function: () => function () {}, regexp: () => { const r = /y/; r.lastIndex = r; return r },
-		date: () => new Date(0), error: () => { const e = new Error(""); e.name = e; e.message = e; return e }, promise: () => Promise.resolve(),
-		map: () => { const m = new Map(); m.set(m, m); return m }, set: () => { const s = new Set(); s.add(s); return s }, typed: () => new Uint8Array(2), buffer: () => new ArrayBuffer(2), view: () => new DataView(new ArrayBuffer(2)),
-		text: () => new String("x"), number: () => new Number(1), flag: () => new Boolean(true), big: () => Object(1n), symbol: () => Object(Symbol.iterator),
-		iterator: () => [1][Symbol.iterator](), matches: () => "x".matchAll(/x/g), generator: () => (function* () {})(), proxy: () => new Proxy({}, {}), raw: () => RawData("x"),
+		object: () => ({}), list: () => { const a = []; a.push(a); return a }, function: () => function () {},
+		regexp: () => { const r = /y/; r.lastIndex = r; return r },
+		date: () => new Date(0), error: () => { const e = new Error(""); e.name = e; e.message = e; return e },
+		promise: () => Promise.resolve(),
+		map: () => { const m = new Map(); m.set(m, m); return m }, set: () => { const s = new Set(); s.add(s); return s },
+		typed: () => new Uint8Array(2), buffer: () => new ArrayBuffer(2), view: () => new DataView(new ArrayBuffer(2)),
+		text: () => new String("x"), number: () => new Number(1), flag: () => new Boolean(true), big: () => Object(1n),
+		symbol: () => Object(Symbol.iterator),
+		iterator: () => [1][Symbol.iterator](), matches: () => "x".matchAll(/x/g), generator: () => (function* () {})(),
+		proxy: () => new Proxy({}, {}), raw: () => RawData("x"),
 	}
 	const attempt = f => { try { f() } catch {} }
 	if (!(rec.Metadata.i in natives)) { rec.Key = "end"; return rec }
@@ -54,21 +61,27 @@ function process(rec) {
 		const f = natives[rec.Metadata.i][1]
 		for (const host in hosts) {
 			const o = hosts[host]()
-			for (const g of [f, ...["bind"].flatMap(() => { try { const b = Function.prototype.bind; return [b.call(f, o, o)] } catch { return [] } })]) {
+			for (const g of [f, ...["bind"].flatMap(() => { try { const b = Function.prototype.bind; return [b.call(f, o, o)] }
+				catch { return [] } })]) {
 				for (const name of ["toString", "valueOf", Symbol.toPrimitive]) {
 					try { Object.defineProperty(o, name, {value: g, configurable: true}) } catch { continue }
 					attempt(() => String(o)); attempt(() => +o); attempt(() => o + "")
-					attempt(() => g.call(o)); attempt(() => g.call(o, o)); attempt(() => g.call(o, o, o)); attempt(() => exec.call(o, o)); attempt(() => exec.call(/x/, o))
-					attempt(() => JSON.stringify({o})); attempt(() => Math.max(o)); attempt(() => [o].join()); attempt(() => new Date(o)); attempt(() => "x".replace("x", o))
+					attempt(() => g.call(o)); attempt(() => g.call(o, o)); attempt(() => g.call(o, o, o)); 
+					attempt(() => exec.call(o, o)); attempt(() => exec.call(/x/, o))
+					attempt(() => JSON.stringify({o})); attempt(() => Math.max(o)); attempt(() => [o].join());
+					attempt(() => new Date(o)); attempt(() => "x".replace("x", o))
 					try { delete o[name] } catch {}
 				}
-				if (g === f) for (const name of ["x", "length", "constructor", "exec", "flags", "global", "then", "next", "done", "value", "toJSON", "lastIndex", "name", "message", "get", "has",
-					Symbol.iterator, Symbol.toStringTag, Symbol.species, Symbol.match, Symbol.replace, Symbol.split, Symbol.search, Symbol.matchAll, Symbol.hasInstance, Symbol.isConcatSpreadable]) {
+				if (g === f) for (const name of ["x", "length", "constructor", "exec", "flags", "global", "then", "next", "done",
+				"value", "toJSON", "lastIndex", "name", "message", "get", "has",
+					Symbol.iterator, Symbol.toStringTag, Symbol.species, Symbol.match, Symbol.replace, Symbol.split, Symbol.search,
+						Symbol.matchAll, Symbol.hasInstance, Symbol.isConcatSpreadable]) {
 					try { Object.defineProperty(o, name, {get: g, set: g, configurable: true}) } catch { continue }
 					attempt(() => o[name]); attempt(() => { o[name] = o }); attempt(() => g.call(o, o)); attempt(() => String(o))
 					try { delete o[name] } catch {}
 					try { Object.defineProperty(o, name, {value: g, configurable: true}) } catch { continue }
-					attempt(() => g.call(o, o)); attempt(() => g.call(o)); attempt(() => "x".match(o)); attempt(() => [].concat(o)); attempt(() => 1 instanceof o); attempt(() => String(o))
+					attempt(() => g.call(o, o)); attempt(() => g.call(o)); attempt(() => "x".match(o)); attempt(() => [].concat(o));
+					attempt(() => 1 instanceof o); attempt(() => String(o))
 					try { delete o[name] } catch {}
 				}
 			}

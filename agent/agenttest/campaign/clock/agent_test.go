@@ -53,7 +53,8 @@ func newHost(t *testing.T) *host {
 		t.Fatal(err)
 	}
 	h.write("token", token)
-	h.write("conduit.yaml", `pipelines: {deletion-grace: 200ms, confirm: 100ms, error-recovery: {min-delay: 100ms, max-delay: 500ms}}
+	h.write("conduit.yaml", `pipelines: {deletion-grace: 200ms, confirm: 100ms, error-recovery: {min-delay: 100ms,
+		max-delay: 500ms}}
 api: {http: {address: "127.0.0.1:0"}, auth: {admin-token-file: token}}
 `)
 	h.declare("ticks", fmt.Sprintf(`builtin:generator, settings: {rate: "%d", format.type: raw}`, rate), "ticks.txt",
@@ -91,7 +92,8 @@ pipelines:
     status: running
     connectors:
       - {id: in, type: source, plugin: %s}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: %s, sdk.record.format: template, sdk.record.format.options: '{{printf "%%s" %s}}'}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: %s, sdk.record.format: template,
+         sdk.record.format.options: '{{printf "%%s" %s}}'}}
 `, id, source, out, field))
 }
 

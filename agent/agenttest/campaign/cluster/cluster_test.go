@@ -129,7 +129,8 @@ pipelines:
       - id: out
         type: destination
         plugin: builtin:file
-        settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}%s'}
+        settings: {path: %q, sdk.record.format: template,
+          sdk.record.format.options: '{{ printf "%%s" .Payload.After }}%s'}
 `, i, f.terms[i], f.in(i), f.out(i), f.behind)
 	for path, text := range map[string]string{f.in(i): "",
 		filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", i)): yaml} {

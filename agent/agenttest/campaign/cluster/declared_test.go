@@ -50,9 +50,11 @@ func TestAPIPipelines(t *testing.T) {
 			t.Errorf("the id of a file of another member is given again: %d %s", status, answer)
 		}
 		writeFile(t, f.in(0), "")
-		m0.send("POST", "/v1/pipelines/import", fmt.Sprintf(`{"version":"2.2","pipelines":[{"id":"own","status":"running","name":"first","connectors":[
+		m0.send("POST", "/v1/pipelines/import", fmt.Sprintf(`{"version":"2.2","pipelines":[{"id":"own","status":"running",
+			"name":"first","connectors":[
 			{"id":"in","type":"source","plugin":"builtin:file","settings":{"path":%q}},
-			{"id":"out","type":"destination","plugin":"builtin:file","settings":{"path":%q,"sdk.record.format":"template","sdk.record.format.options":"{{ printf \"%%s\" .Payload.After }}"}}]}]}`, f.in(0), f.out(0)))
+			{"id":"out","type":"destination","plugin":"builtin:file","settings":{"path":%q,"sdk.record.format":"template",
+			"sdk.record.format.options":"{{ printf \"%%s\" .Payload.After }}"}}]}]}`, f.in(0), f.out(0)))
 		f.feed(10)
 		f.await()
 		owner := f.member(f.owner("own"))

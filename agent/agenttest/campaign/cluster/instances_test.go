@@ -67,11 +67,13 @@ pipelines:
     status: running
     instances: %s
     connectors:
-      - {id: in, type: source, plugin: kafka, settings: {servers: %q, topics: in, groupID: g, readFromBeginning: true, sessionTimeout: 3s}}
+      - {id: in, type: source, plugin: kafka, settings: {servers: %q, topics: in, groupID: g, readFromBeginning: true,
+         sessionTimeout: 3s}}
       - id: out
         type: destination
         plugin: kafka
-        settings: {servers: %q, topic: out, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
+        settings: {servers: %q, topic: out, sdk.record.format: template,
+          sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
 `, instances, h.kafka.Addr, h.kafka.Addr)
 	if err := os.WriteFile(filepath.Join(h.dir, "pipelines", "hot.yaml"), []byte(yaml), 0o644); err != nil {
 		h.t.Fatal(err)

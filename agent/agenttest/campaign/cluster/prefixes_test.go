@@ -59,7 +59,8 @@ pipelines:
       - id: in
         type: source
         plugin: s3
-        settings: {aws.bucket: bkt, aws.region: us-east-1, aws.endpoint: "http://%s", aws.accessKeyId: conduit, aws.secretAccessKey: secret-of-test,
+        settings: {aws.bucket: bkt, aws.region: us-east-1, aws.endpoint: "http://%s", aws.accessKeyId: conduit,
+          aws.secretAccessKey: secret-of-test,
           prefixes: "a/,b/,c/,d/", pollingPeriod: 100ms, listing.delay: 10ms}
       - id: out
         type: destination

@@ -23,16 +23,20 @@ pipelines:
     status: running
     placement: {labels: {site: a}}
     connectors:
-      - {id: in, type: source, plugin: builtin:generator, settings: {recordCount: "5", format.type: structured, format.options.n: int}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: %[1]q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After | b64enc }}'}}
+      - {id: in, type: source, plugin: builtin:generator, settings: {recordCount: "5", format.type: structured,
+         format.options.n: int}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: %[1]q, sdk.record.format: template,
+         sdk.record.format.options: '{{ printf "%%s" .Payload.After | b64enc }}'}}
     processors:
-      - {id: avro, plugin: avro.encode, settings: {field: .Payload.After, schema.strategy: autoRegister, schema.autoRegister.subject: numbers}}
+      - {id: avro, plugin: avro.encode, settings: {field: .Payload.After, schema.strategy: autoRegister,
+         schema.autoRegister.subject: numbers}}
   - id: decodes
     status: running
     placement: {labels: {site: b}}
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %[1]q}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: %[2]q, sdk.record.format: template, sdk.record.format.options: '{{ .Payload.After | toJson }}'}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: %[2]q, sdk.record.format: template,
+         sdk.record.format.options: '{{ .Payload.After | toJson }}'}}
     processors:
       - {id: base64, plugin: base64.decode, settings: {field: .Payload.After}}
       - {id: avro, plugin: avro.decode, settings: {field: .Payload.After}}

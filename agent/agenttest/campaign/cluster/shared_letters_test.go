@@ -50,7 +50,8 @@ pipelines:
       - id: out
         type: destination
         plugin: builtin:file
-        settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
+        settings: {path: %q, sdk.record.format: template,
+          sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
     processors:
       - {id: refuse, plugin: error, condition: '%s'}
 `, r.terms, r.in(), r.out(), condition)

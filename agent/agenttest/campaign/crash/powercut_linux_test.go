@@ -85,7 +85,8 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 const rotatedPipeline = `  - id: rotated
     connectors:
       - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s}}
-      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/rotated.jsonl, rotate.size: 100000, rotate.compression: gzip}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/rotated.jsonl, rotate.size: 100000,
+         rotate.compression: gzip}}
 `
 
 // joinRotated joins a file and its rotated files into one file, and returns its path. If a file also exists compressed,

@@ -23,19 +23,23 @@ const soakPipelines = `version: "2.2"
 pipelines:
   - id: fast
     connectors:
-      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: %d, format.type: structured, format.options.n: int}}
+      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: %d, format.type: structured,
+         format.options.n: int}}
       - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/null}}
   - id: failing
     connectors:
-      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: 100, format.type: raw, format.options.n: int}}
+      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: 100, format.type: raw,
+         format.options.n: int}}
       - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/full}}
   - id: crashing
     connectors:
-      - {id: src, type: source, plugin: "standalone:xgenerator", settings: {rate: 100, format.type: raw, format.options.n: int}}
+      - {id: src, type: source, plugin: "standalone:xgenerator", settings: {rate: 100, format.type: raw,
+         format.options.n: int}}
       - {id: dst, type: destination, plugin: "standalone:xfile", settings: {path: /dev/null}}
   - id: edited
     connectors:
-      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: %d, format.type: raw, format.options.n: int}}
+      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: %d, format.type: raw,
+         format.options.n: int}}
       - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/null}}
 `
 
@@ -126,7 +130,8 @@ func TestSoakStaysFlat(t *testing.T) {
 	began, rounds := time.Now(), 0
 	for ; time.Since(began) < length || rounds < 9; <-saves.C { // about as often as a person saves
 		faults.disturb(t, p, dir)
-		if u := usedBy(t, p, address); time.Since(began) < length/3 || rounds < 3 { // on a busy machine a round may take all of the time
+		// On a busy machine a round may take all of the time.
+		if u := usedBy(t, p, address); time.Since(began) < length/3 || rounds < 3 {
 			base.add(u)
 		} else {
 			most.add(u)

@@ -76,7 +76,8 @@ pipelines:
   - id: p
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: in.txt}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: out.txt, sdk.record.format: template, sdk.record.format.options: "{{ printf \"%s\" .Payload.After }}"}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: out.txt, sdk.record.format: template,
+         sdk.record.format.options: "{{ printf \"%s\" .Payload.After }}"}}
     processors:
       - {id: upper, plugin: field.set, settings: {field: .Payload.After, value: '{{ upper "done" }}'}}
 `)

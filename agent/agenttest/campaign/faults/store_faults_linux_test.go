@@ -33,7 +33,8 @@ pipelines:
       - id: out
         type: destination
         plugin: builtin:file
-        settings: {path: "%[1]s/out.txt", sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
+        settings: {path: "%[1]s/out.txt", sdk.record.format: template,
+          sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
     processors:
       - {id: e, plugin: error, condition: '{{ hasPrefix "bad" (printf "%%s" .Payload.After) }}'}
 `

@@ -211,7 +211,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
-      - {id: out, type: destination, plugin: builtin:http, settings: {url: "%s", body.format: lines, sdk.record.format: template,
+      - {id: out, type: destination, plugin: builtin:http, settings: {url: "%s", body.format: lines,
+         sdk.record.format: template,
           sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
 `, dir, url), func() bool { return lines.Load() >= httpRecords })
 }

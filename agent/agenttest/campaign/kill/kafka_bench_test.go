@@ -86,7 +86,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
-      - {id: out, type: destination, plugin: builtin:kafka, settings: {servers: "%s", topic: bench, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
+      - {id: out, type: destination, plugin: builtin:kafka, settings: {servers: "%s", topic: bench,
+         sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
 `, dir, k.Addr), sometimes(func() bool {
 		ends, err := admin.ListEndOffsets(context.Background(), "bench")
 		end, _ := ends.Lookup("bench", 0)
@@ -111,7 +112,8 @@ func benchFromKafka(b *testing.B, format string) {
 pipelines:
   - id: bench
     connectors:
-      - {id: in, type: source, plugin: builtin:kafka, settings: {servers: "%s", topics: bench, groupID: bench, readFromBeginning: 'true'}}
+      - {id: in, type: source, plugin: builtin:kafka, settings: {servers: "%s", topics: bench, groupID: bench,
+         readFromBeginning: 'true'}}
       - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out%s}}
 `, k.Addr, dir, format), lines(dir+"/out", kafkaRecords))
 }

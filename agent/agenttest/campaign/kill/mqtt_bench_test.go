@@ -66,7 +66,8 @@ func benchSubscribe(b *testing.B, m *mosquitto) {
 pipelines:
   - id: bench
     connectors:
-      - {id: in, type: source, plugin: builtin:mqtt, settings: {url: "mqtt://%s", topics: bench, clientID: bench, receiveMaximum: 20000, auth.username: conduit, auth.password: word}}
+      - {id: in, type: source, plugin: builtin:mqtt, settings: {url: "mqtt://%s", topics: bench, clientID: bench,
+         receiveMaximum: 20000, auth.username: conduit, auth.password: word}}
       - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out}}
 `, m.Addr, dir), lines(dir+"/out", mqttRecords))
 }
@@ -96,7 +97,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
-      - {id: out, type: destination, plugin: builtin:mqtt, settings: {url: "mqtt://%s", topic: bench, auth.username: conduit, auth.password: word,
+      - {id: out, type: destination, plugin: builtin:mqtt, settings: {url: "mqtt://%s", topic: bench,
+         auth.username: conduit, auth.password: word,
           sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
 `, dir, m.Addr), func() bool { return n.Load() >= mqttRecords })
 	_ = c.Disconnect(&paho.Disconnect{})

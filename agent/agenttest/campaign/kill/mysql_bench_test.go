@@ -69,7 +69,8 @@ func (d *mysqlServer) toFile(dir string) string {
 pipelines:
   - id: bench
     connectors:
-      - {id: in, type: source, plugin: builtin:mysql, settings: {address: "%s", database: shop, user: conduit, password: "${file:%s}", tables: bench}}
+      - {id: in, type: source, plugin: builtin:mysql, settings: {address: "%s", database: shop, user: conduit,
+         password: "${file:%s}", tables: bench}}
       - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out}}
 `, d.Addr, d.password, dir)
 }
@@ -128,7 +129,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
-      - {id: out, type: destination, plugin: builtin:mysql, settings: {address: "%s", database: shop, user: conduit, password: "${file:%s}", table: bench}}
+      - {id: out, type: destination, plugin: builtin:mysql, settings: {address: "%s", database: shop, user: conduit,
+         password: "${file:%s}", table: bench}}
 `, dir, d.Addr, d.password), sometimes(func() bool {
 		all, err := numbersOf(b.Context(), d.db, "SELECT count(*) FROM shop.bench")
 		return err == nil && all[0] >= mysqlRecords

@@ -88,7 +88,8 @@ func benchFromNATS(b *testing.B, s *natsSystem, js jetstream.JetStream) {
 pipelines:
   - id: bench
     connectors:
-      - {id: in, type: source, plugin: builtin:nats, settings: {url: "%s", stream: LEDGER, auth.username: conduit, auth.password: word-0}}
+      - {id: in, type: source, plugin: builtin:nats, settings: {url: "%s", stream: LEDGER, auth.username: conduit,
+         auth.password: word-0}}
       - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out}}
 `, s.URL(), dir), lines(dir+"/out", natsRecords))
 }
@@ -104,7 +105,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
-      - {id: out, type: destination, plugin: builtin:nats, settings: {url: "%s", subject: ledger, auth.username: conduit, auth.password: word-0,
+      - {id: out, type: destination, plugin: builtin:nats, settings: {url: "%s", subject: ledger,
+         auth.username: conduit, auth.password: word-0,
           sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
 `, dir, s.URL()), func() bool {
 		stream, err := js.Stream(context.Background(), "LEDGER")

@@ -91,7 +91,8 @@ func toLines(dir string) string {
 
 func peerFromKafka(b *testing.B) {
 	k, dir := startKfake(b, true), agenttest.NewDir(b)
-	peerMoves(b, dir, fmt.Sprintf(`input: {kafka_franz: {seed_brokers: ["%s"], topics: [bench], consumer_group: bench, start_from_oldest: true, batching: {count: 1000, period: 50ms}}}
+	peerMoves(b, dir, fmt.Sprintf(`input: {kafka_franz: {seed_brokers: ["%s"], topics: [bench], consumer_group: bench,
+  start_from_oldest: true, batching: {count: 1000, period: 50ms}}}
 `, k.Addr)+toLines(dir), lines(dir+"/out", kafkaRecords))
 }
 
@@ -129,14 +130,16 @@ func peerFromRedis(b *testing.B) {
 	}
 	defer func() { _ = c.Close() }()
 	redisFill(b, c)
-	peerMoves(b, dir, fmt.Sprintf(`input: {redis_streams: {url: "redis://%s", streams: [bench], body_key: record, consumer_group: bench, client_id: bench, limit: 1000, start_from_oldest: true}}
+	peerMoves(b, dir, fmt.Sprintf(`input: {redis_streams: {url: "redis://%s", streams: [bench], body_key: record,
+  consumer_group: bench, client_id: bench, limit: 1000, start_from_oldest: true}}
 `, r.Addr)+toLines(dir), lines(dir+"/out", redisRecords))
 }
 
 func peerFromMQTT(b *testing.B) {
 	m, dir := startMosquitto(b, b.TempDir(), ""), agenttest.NewDir(b)
 	m.queue(b, "bench")
-	peerMoves(b, dir, fmt.Sprintf(`input: {mqtt: {urls: ["tcp://%s"], topics: [bench], client_id: bench, clean_session: false, qos: 1, user: conduit, password: word}}
+	peerMoves(b, dir, fmt.Sprintf(`input: {mqtt: {urls: ["tcp://%s"], topics: [bench], client_id: bench,
+  clean_session: false, qos: 1, user: conduit, password: word}}
 `, m.Addr)+toLines(dir), lines(dir+"/out", mqttRecords))
 }
 
@@ -152,6 +155,7 @@ func peerFromNATS(b *testing.B) {
 		b.Fatal(err)
 	}
 	benchPublishNATS(b, s, js)
-	peerMoves(b, dir, fmt.Sprintf(`input: {nats_jetstream: {urls: ["%s"], stream: LEDGER, subject: ledger, durable: bench, deliver: all, max_ack_pending: 5000}}
+	peerMoves(b, dir, fmt.Sprintf(`input: {nats_jetstream: {urls: ["%s"], stream: LEDGER, subject: ledger, durable: bench,
+  deliver: all, max_ack_pending: 5000}}
 `, strings.Replace(s.URL(), "://", "://conduit:word-0@", 1))+toLines(dir), lines(dir+"/out", natsRecords))
 }

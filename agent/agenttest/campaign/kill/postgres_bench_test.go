@@ -145,7 +145,8 @@ func (p *postgresSystem) toFile(dir, more string) string {
 pipelines:
   - id: bench
     connectors:
-      - {id: in, type: source, plugin: builtin:postgres, settings: {url: "postgres://postgres@%s/postgres?sslmode=disable", tables: bench%s}}
+      - {id: in, type: source, plugin: builtin:postgres,
+         settings: {url: "postgres://postgres@%s/postgres?sslmode=disable", tables: bench%s}}
       - {id: out, type: destination, plugin: builtin:file, settings: {path: %s/out}}
 `, p.Addr, more, dir)
 }
@@ -234,7 +235,8 @@ pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
-      - {id: out, type: destination, plugin: builtin:postgres, settings: {url: "postgres://postgres@%s/postgres?sslmode=disable", table: bench}}
+      - {id: out, type: destination, plugin: builtin:postgres,
+         settings: {url: "postgres://postgres@%s/postgres?sslmode=disable", table: bench}}
 `, dir, s.Addr)
 	last := time.Time{}
 	agentMoves(b, dir, file, func() bool {

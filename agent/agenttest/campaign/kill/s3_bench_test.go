@@ -76,8 +76,10 @@ func benchWriteS3(b *testing.B, s *s3System) {
 	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", s3Records)), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	agentMoves(b, dir, s.bench(dir, "builtin:file, settings: {path: DIR/in}", `builtin:s3, settings: {REACH, prefix: bench, format: lines, sdk.record.format: template,
-          sdk.record.format.options: '{{ printf "%s" .Payload.After }}'}`), s.holds(b, "bench/", int64(s3Records*(len(httpLine)+1))))
+	const destination = `builtin:s3, settings: {REACH, prefix: bench, format: lines, sdk.record.format: template,
+          sdk.record.format.options: '{{ printf "%s" .Payload.After }}'}`
+	agentMoves(b, dir, s.bench(dir, "builtin:file, settings: {path: DIR/in}", destination),
+		s.holds(b, "bench/", int64(s3Records*(len(httpLine)+1))))
 }
 
 var sizeInList = regexp.MustCompile("<Size>([0-9]+)</Size>")

@@ -30,7 +30,8 @@ mount -t tmpfs tmpfs "$ROOT/tmp"
 mount --bind "$STATE" "$ROOT/var/lib/conduit"
 mount -t proc proc "$ROOT/proc"
 user=$1; shift
-exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid chroot --userspec="$user" --groups= "$ROOT" "$@"`
+exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid \
+    chroot --userspec="$user" --groups= "$ROOT" "$@"`
 
 // standIn replaces the base image, which tests do not fetch. It has the parts of the base that the image uses, under
 // the same name.
@@ -65,7 +66,8 @@ func TestContainer(t *testing.T) {
 	if c.Volumes["/var/lib/conduit"] == nil || c.ExposedPorts["8080/tcp"] == nil {
 		t.Errorf("the volumes are %v, the ports %v", c.Volumes, c.ExposedPorts)
 	}
-	if len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" || c.Healthcheck.Interval == 0 { // the image has no shell
+	// The image has no shell.
+	if len(c.Healthcheck.Test) < 2 || c.Healthcheck.Test[0] != "CMD" || c.Healthcheck.Interval == 0 {
 		t.Fatalf("the health check is %+v", c.Healthcheck)
 	}
 	if size := b.size(); size+baseImage > maxImage {

@@ -24,7 +24,8 @@ pipelines:
   - id: numbers
     connectors:
       - {id: in, type: source, plugin: generator, settings: {rate: 100, format.type: raw}}
-      - {id: out, type: destination, plugin: file, settings: {path: numbers.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
+      - {id: out, type: destination, plugin: file, settings: {path: numbers.txt, sdk.record.format: template,
+         sdk.record.format.options: '{{printf "%s" .Position}}'}}
 `
 
 // TestPackage tests the life cycle of the packages under systemd as process 1, with two versions from one build.

@@ -49,7 +49,8 @@ func rpmLife(t *testing.T, packages string) {
 	m.holds(token, "/etc/conduit/conduit.yaml")
 
 	first = m.property("MainPID")
-	for flag, want := range map[string]string{"--nodeps": "which is newer than", "--oldpackage": "does not read"} { // dnf downgrade implies the latter
+	// A downgrade with dnf implies --oldpackage.
+	for flag, want := range map[string]string{"--nodeps": "which is newer than", "--oldpackage": "does not read"} {
 		if out, err := m.run("rpm", rpmDatabase, "--upgrade", "--nodeps", flag, older); err == nil ||
 			!strings.Contains(out, want) {
 			t.Errorf("with %s the downgrade ended with %v: %s", flag, err, out)

@@ -158,7 +158,8 @@ pipelines:
   - id: lines
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: /etc/conduit/in/lines}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: lines.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Payload.After}}'}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: lines.txt, sdk.record.format: template,
+         sdk.record.format.options: '{{printf "%s" .Payload.After}}'}}
   - id: script
     processors:
       - {id: js, plugin: custom.javascript, settings: {script: 'function process(r) { return r }'}}

@@ -131,7 +131,8 @@ pipelines:
     processors:
       - {id: greet, plugin: standalone:with-sdk, workers: 2, settings: {%s}}
     connectors:
-      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw, format.options.n: int}}
+      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw,
+         format.options.n: int}}
       - {id: dst, type: destination, plugin: builtin:file, settings: {path: %s/p.jsonl}}
 `, setting, dir)
 	}
@@ -200,8 +201,10 @@ pipelines:
   - id: p
     status: running
     connectors:
-      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw, format.options.n: int}}
-      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %s/p.jsonl}, processors: [{id: greet, plugin: with-sdk, workers: 2}]}
+      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw,
+         format.options.n: int}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %s/p.jsonl}, processors: [{id: greet,
+         plugin: with-sdk, workers: 2}]}
 `, dir))
 	w.Wait("records pass the module", func() bool { return len(rawsIn(t, w.Path("p.jsonl"), "hello,")) > 10 })
 	if c := shown(); c.Status != spec.ConditionFalse {

@@ -71,7 +71,8 @@ pipelines:
   - id: bystander
     connectors:
       - {id: in, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: bystander.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: bystander.txt, sdk.record.format: template,
+         sdk.record.format.options: '{{printf "%s" .Position}}'}}
 `
 	orders = `version: "2.2"
 pipelines:

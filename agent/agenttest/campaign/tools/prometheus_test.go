@@ -107,7 +107,8 @@ func TestPrometheus(t *testing.T) {
 	  {id: dst, type: destination, plugin: builtin:log, settings: {level: debug}}]},
 	 {id: fills, connectors: [
 	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, rate: "20000"}},
-	  {id: dst, type: destination, plugin: builtin:spool, settings: {path: "`+a.Path("spool")+`", limit.bytes: "1000000"}}]}]}`)
+	  {id: dst, type: destination, plugin: builtin:spool, settings: {path: "`+a.Path("spool")+
+		`", limit.bytes: "1000000"}}]}]}`)
 	a.WaitPhase("broken", spec.PhaseDegraded, 0)
 	a.WaitPhase("works", spec.PhaseRunning, 0)
 	p := startPrometheus(t, a.Address())

@@ -307,7 +307,9 @@ func readBy(w *agenttest.Web, id string) int {
 	return int(total)
 }
 
-const apiPipeline = `{"id":"api","status":"running","connectors":[{"id":"in","type":"source","plugin":"generator","settings":{"rate":"10","format.type":"structured","format.options.n":"int"}},{"id":"out","type":"destination","plugin":"log"}]}`
+const apiPipeline = `{"id":"api","status":"running","connectors":[{"id":"in","type":"source","plugin":"generator",` +
+	`"settings":{"rate":"10","format.type":"structured","format.options.n":"int"}},{"id":"out","type":"destination",` +
+	`"plugin":"log"}]}`
 
 // A declaration is edited with the help of the agent, planned, applied, and rolled back.
 func TestUIEditPlanApplyRollBack(t *testing.T) {

@@ -23,7 +23,8 @@ pipelines:
   - id: p
     connectors:
       - {id: in, type: source, plugin: file, settings: {path: %s}}
-      - {id: out, type: destination, plugin: file, settings: {path: %s, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
+      - {id: out, type: destination, plugin: file, settings: {path: %s, sdk.record.format: template,
+         sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
 `, w.Path("in.txt"), w.Path("out.txt")))
 	written := func(lines ...string) {
 		t.Helper()

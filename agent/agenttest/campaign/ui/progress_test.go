@@ -33,7 +33,8 @@ func TestUIProgressOfSources(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	w.Save("p.yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: p, connectors: [
 		{id: src, type: source, plugin: builtin:sqlite, settings: {path: %s}},
-		{id: dst, type: destination, plugin: builtin:file, settings: {path: %s, sdk.rate.perSecond: "1"}}]}]}`, w.Path("shop.db"), w.Path("out.jsonl")))
+		{id: dst, type: destination, plugin: builtin:file, settings: {path: %s, sdk.rate.perSecond: "1"}}]}]}`,
+		w.Path("shop.db"), w.Path("out.jsonl")))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	var behind *progress.Report
 	reported := func(enough func() bool) func() bool {

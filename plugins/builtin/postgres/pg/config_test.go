@@ -287,7 +287,8 @@ func TestCertificates(t *testing.T) {
 		return path
 	}
 	block, _ := pem.Decode(keyText)
-	sealed, err := x509.EncryptPEMBlock(rand.Reader, block.Type, block.Bytes, []byte("pw"), x509.PEMCipherAES256) //nolint:staticcheck // what libpq takes
+	//nolint:staticcheck // libpq takes such keys
+	sealed, err := x509.EncryptPEMBlock(rand.Reader, block.Type, block.Bytes, []byte("pw"), x509.PEMCipherAES256)
 	must(t, err)
 	root, other, own, ownKey, ownSealed := file("ca", caText), file("other", otherText), file("cert", certText),
 		file("key", keyText), file("sealed", pem.EncodeToMemory(sealed))

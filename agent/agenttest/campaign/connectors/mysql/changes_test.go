@@ -174,8 +174,10 @@ func compressed(w *world) {
 
 // keys reads tables with composite keys, keys of text and bytes, and without one, in chunks.
 func keys(w *world) {
-	w.exec(`CREATE TABLE a (x varchar(10), y int, z varbinary(4), n int, PRIMARY KEY (y, x, z)); CREATE TABLE b (n int); CREATE TABLE c (e enum('z','a') PRIMARY KEY);
-		INSERT INTO a VALUES ('q''\\', 2, x'00', 3), ('q', 1, x'27', 1), ('q', 1, x'28', 2); INSERT INTO b VALUES (1), (1); INSERT INTO c VALUES ('a'), ('z')`)
+	w.exec(`CREATE TABLE a (x varchar(10), y int, z varbinary(4), n int, PRIMARY KEY (y, x, z)); CREATE TABLE b (n int);
+		CREATE TABLE c (e enum('z','a') PRIMARY KEY);
+		INSERT INTO a VALUES ('q''\\', 2, x'00', 3), ('q', 1, x'27', 1), ('q', 1, x'28', 2); INSERT INTO b VALUES (1), (1);
+		INSERT INTO c VALUES ('a'), ('z')`)
 	s := w.open(w.sourceSettings("a,b,c"), nil)
 	lines := []string{
 		`snapshot a {"x":"q","y":1,"z":"Jw=="} to {"n":1,"x":"q","y":1,"z":"Jw=="}`,

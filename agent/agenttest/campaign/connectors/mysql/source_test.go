@@ -50,11 +50,15 @@ func (w *world) open(settings map[string]string, pos record.Position) *plugintes
 // unlogged changes rows without writing to the log: the source warns each time.
 func unlogged(w *world) {
 	user := w.name + "user"
-	w.exec(`CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int, CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
-		CREATE TABLE kept (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id)); CREATE TABLE other (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
-		CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
+	w.exec(`CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int,
+		CONSTRAINT c_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
+		CREATE TABLE kept (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id));
+		CREATE TABLE other (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE);
+		CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10),
+		PARTITION p1 VALUES LESS THAN (20));
 		CREATE TABLE beside (id int PRIMARY KEY); INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 1);
-		CREATE USER ` + user + `@'127.0.0.1'; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO ` + user + `@'127.0.0.1'; GRANT SELECT ON ` + w.name + `.* TO ` + user + `@'127.0.0.1'`)
+		CREATE USER ` + user + `@'127.0.0.1'; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO ` + user + `@'127.0.0.1';
+			GRANT SELECT ON ` + w.name + `.* TO ` + user + `@'127.0.0.1'`)
 	s := plugintest.NewOpened(w, mysql.Connector(), w.name+":source")
 	var log wait.Buffer
 	s.Ctx = sdk.WithEnv(s.Ctx, &sdk.Env{ConnectorID: w.name + ":source",

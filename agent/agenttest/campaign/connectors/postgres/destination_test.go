@@ -244,11 +244,16 @@ func names(w *world) {
 
 // roundTrip copies a table with all its types, and its changes, to another one. JSON arrives without its white space.
 func roundTrip(w *world) {
-	const columns = `(id bigint PRIMARY KEY, b bool, i2 smallint, f4 real, f8 double precision, n numeric(30,5), c char(3), v varchar(5), ba bytea, ts timestamp, tz timestamptz,
-		d date, ti time, iv interval, u uuid, j json, jb jsonb, ip inet, bits varbit, a int[], r int4range, pt point, big text NOT NULL)`
-	w.exec("CREATE TABLE t " + columns + "; CREATE SCHEMA copy; CREATE TABLE copy.t " + columns + `; ALTER TABLE t ALTER big SET STORAGE EXTERNAL;
-		INSERT INTO t VALUES (1, false, -2, 1.1, 2.2, 1234567890123.12345, 'a', 'v', '\x5c0a09', '2026-01-02 03:04:05.678901', '2026-01-02 03:04:05+02', '2026-01-02', '03:04:05', '1 mon',
-			'6b86b273-ff34-4ce1-9d6b-804eff5a3f57', '{"a":1}', '{"b":2}', '10.0.0.1', B'101', '{1,NULL}', '[1,5)', '(1,2)', repeat('x', 10000));
+	const columns = `(id bigint PRIMARY KEY, b bool, i2 smallint, f4 real, f8 double precision, n numeric(30,5),
+		c char(3), v varchar(5), ba bytea, ts timestamp, tz timestamptz,
+		d date, ti time, iv interval, u uuid, j json, jb jsonb, ip inet, bits varbit, a int[], r int4range, pt point,
+		big text NOT NULL)`
+	w.exec("CREATE TABLE t " + columns + "; CREATE SCHEMA copy; CREATE TABLE copy.t " + columns + `;
+		ALTER TABLE t ALTER big SET STORAGE EXTERNAL;
+		INSERT INTO t VALUES (1, false, -2, 1.1, 2.2, 1234567890123.12345, 'a', 'v', '\x5c0a09', '2026-01-02 03:04:05.678901',
+		'2026-01-02 03:04:05+02', '2026-01-02', '03:04:05', '1 mon',
+			'6b86b273-ff34-4ce1-9d6b-804eff5a3f57', '{"a":1}', '{"b":2}', '10.0.0.1', B'101', '{1,NULL}', '[1,5)', '(1,2)',
+			repeat('x', 10000));
 		INSERT INTO t (id, ts, tz, big) VALUES (2, 'infinity', '-infinity', '')`)
 	s := w.open(w.settings("t"), nil)
 	d := w.destination(map[string]string{"table": "copy.t"})

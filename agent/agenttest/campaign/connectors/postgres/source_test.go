@@ -124,8 +124,10 @@ func toast(w *world) {
 }
 
 func keys(w *world) {
-	w.exec(`CREATE TABLE a (u uuid PRIMARY KEY, n int); CREATE TABLE b (x text, y int, z int, PRIMARY KEY (y, x)); CREATE TABLE c (n int);
-		INSERT INTO a VALUES ('6b86b273-ff34-4ce1-9d6b-804eff5a3f57', 1); INSERT INTO b VALUES (E'q"\\', 2, 3), ('q', 1, 3); INSERT INTO c VALUES (1), (1);
+	w.exec(`CREATE TABLE a (u uuid PRIMARY KEY, n int); CREATE TABLE b (x text, y int, z int, PRIMARY KEY (y, x));
+		CREATE TABLE c (n int);
+		INSERT INTO a VALUES ('6b86b273-ff34-4ce1-9d6b-804eff5a3f57', 1); INSERT INTO b VALUES (E'q"\\', 2, 3), ('q', 1, 3);
+		INSERT INTO c VALUES (1), (1);
 		ALTER TABLE c REPLICA IDENTITY FULL`)
 	s := w.open(w.settings("a,b,c"), nil)
 	s.Want(`snapshot a {"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"} to `+
@@ -153,7 +155,8 @@ func keyChange(w *world) {
 // incompleteRows changes the keys of rows whose large values the server does not send: the records have these values
 // nevertheless.
 func incompleteRows(w *world) {
-	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text, j jsonb, a text[]); ALTER TABLE t ALTER big SET STORAGE EXTERNAL, ALTER j SET STORAGE EXTERNAL, ALTER a SET STORAGE EXTERNAL;
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text, j jsonb, a text[]);
+		ALTER TABLE t ALTER big SET STORAGE EXTERNAL, ALTER j SET STORAGE EXTERNAL, ALTER a SET STORAGE EXTERNAL;
 		CREATE TABLE k (id int, name text, n int, PRIMARY KEY (id, name)); ALTER TABLE k ALTER name SET STORAGE EXTERNAL`)
 	s := w.open(w.settings("t,k"), nil).streaming()
 	w.exec(`INSERT INTO t VALUES (1, 1, repeat('x', 9000), jsonb_build_object('b', repeat('y', 9000)), ` +
@@ -220,7 +223,8 @@ func incompleteRows(w *world) {
 // identityIndex has tables whose replica identity is an index other than the primary key: for a deleted row the server
 // sends only the columns of the index, so they are the key of all records.
 func identityIndex(w *world) {
-	w.exec(`CREATE TABLE t (id int PRIMARY KEY, mail text NOT NULL); CREATE UNIQUE INDEX t_mail ON t (mail); ALTER TABLE t REPLICA IDENTITY USING INDEX t_mail;
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY, mail text NOT NULL); CREATE UNIQUE INDEX t_mail ON t (mail);
+		ALTER TABLE t REPLICA IDENTITY USING INDEX t_mail;
 		INSERT INTO t VALUES (1, 'a')`)
 	s := w.open(w.settings("t"), nil)
 	s.Want(`snapshot t {"mail":"a"} to {"id":1,"mail":"a"}`)
@@ -231,8 +235,10 @@ func identityIndex(w *world) {
 
 // unlogged adds and removes rows without logging changes of rows: the source warns each time.
 func unlogged(w *world) {
-	w.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY); CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
-		CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p_2 (id int PRIMARY KEY); INSERT INTO p_2 VALUES (11)`)
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY);
+		CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
+		CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10); CREATE TABLE p_2 (id int PRIMARY KEY);
+		INSERT INTO p_2 VALUES (11)`)
 	w.exec(fmt.Sprintf("CREATE PUBLICATION %s WITH (publish = 'insert, update')", w.db))
 	s := w.newSource(w.db + ":source")
 	var log wait.Buffer
@@ -284,7 +290,8 @@ func unlogged(w *world) {
 // rowSecurity hides rows from the role with a policy. This is an error, because the changes of these rows still arrive.
 func rowSecurity(w *world) {
 	role := w.db + "_ruled"
-	w.exec(fmt.Sprintf(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2); ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1);
+	w.exec(fmt.Sprintf(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2);
+		ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1);
 		CREATE ROLE %s LOGIN REPLICATION; GRANT SELECT ON t TO %s; CREATE PUBLICATION %s FOR TABLE t`, role, role, w.db))
 	s := w.open(w.settings("t", "url", strings.Replace(w.url(), "postgres@", role+"@", 1)), nil)
 	if err := s.Fails(); !strings.Contains(err.Error(), "BYPASSRLS") {
@@ -294,13 +301,19 @@ func rowSecurity(w *world) {
 
 // types has a column of every type, and reads the same values from a snapshot as from a change.
 func types(w *world) {
-	w.exec(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TYPE pair AS (a int, b text);
-		CREATE TABLE t (id bigint PRIMARY KEY, b bool, i2 smallint, i4 int, f4 real, f8 double precision, n numeric, m money, c char(3), v varchar(5), ba bytea,
-			ts timestamp, tz timestamptz, d date, ti time, iv interval, inf timestamptz, u uuid, j json, jb jsonb, x xml, ip inet, mac macaddr, bits bit varying,
-			a int[], e mood, dom positive, p pair, r int4range, pt point, tsv tsvector, g int GENERATED ALWAYS AS (i4 * 2) STORED, nul text);
+	w.exec(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+		CREATE TYPE pair AS (a int, b text);
+		CREATE TABLE t (id bigint PRIMARY KEY, b bool, i2 smallint, i4 int, f4 real, f8 double precision, n numeric, m money,
+		c char(3), v varchar(5), ba bytea,
+			ts timestamp, tz timestamptz, d date, ti time, iv interval, inf timestamptz, u uuid, j json, jb jsonb, x xml,
+			ip inet, mac macaddr, bits bit varying,
+			a int[], e mood, dom positive, p pair, r int4range, pt point, tsv tsvector,
+			g int GENERATED ALWAYS AS (i4 * 2) STORED, nul text);
 		CREATE TABLE src AS SELECT 1::bigint AS id WHERE false;
-		INSERT INTO t VALUES (1, true, -2, 3, 1.5, 2.25, 12345678901234567890.123, 1.5, 'ab', 'vc', '\x00ff', '2026-01-02 03:04:05.678', '2026-01-02 03:04:05+02', '2026-01-02',
-			'03:04:05', '1 day 2 hours', 'infinity', '6b86b273-ff34-4ce1-9d6b-804eff5a3f57', '{"a": 1}', '{"b":2}', '<x/>', '10.0.0.1', '08:00:2b:01:02:03', B'101',
+		INSERT INTO t VALUES (1, true, -2, 3, 1.5, 2.25, 12345678901234567890.123, 1.5, 'ab', 'vc', '\x00ff',
+		'2026-01-02 03:04:05.678', '2026-01-02 03:04:05+02', '2026-01-02',
+			'03:04:05', '1 day 2 hours', 'infinity', '6b86b273-ff34-4ce1-9d6b-804eff5a3f57', '{"a": 1}', '{"b":2}', '<x/>',
+			'10.0.0.1', '08:00:2b:01:02:03', B'101',
 			'{1,NULL}', 'ok', 4, '(1,z)', '[1,5)', '(1,2)', 'a b')`)
 	s := w.open(w.settings("t"), nil)
 	rows := s.Next(1)
