@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
@@ -46,7 +47,7 @@ func TestREADME(t *testing.T) {
 }
 
 func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
-	fmt.Fprintf(w, "\n### %s\n\n%s %s\n", p.Name, p.Summary, p.Description)
+	fmt.Fprintf(w, "\n### %s\n\n%s\n", p.Name, fill(p.Summary+" "+p.Description))
 	if p.Stateful {
 		fmt.Fprint(w, "\nIt is stateful: `workers` must be 1.\n")
 	}
@@ -70,6 +71,52 @@ func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
 		}
 		fmt.Fprintf(w, "\n**%s**\n\n```yaml\n%s```\n", e.Title, text)
 	}
+}
+
+// fill breaks the lines of a text that are longer than 120 columns, between words and outside of code.
+func fill(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		indent := ""
+		if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "  ") {
+			indent = "  "
+		}
+		columns := 0
+		for i, word := range words(strings.TrimSuffix(line, "\n")) {
+			size := utf8.RuneCountInString(word)
+			switch {
+			case i == 0:
+			case columns+1+size > 120:
+				out.WriteString("\n" + indent)
+				columns = len(indent)
+			default:
+				out.WriteString(" ")
+				columns++
+			}
+			out.WriteString(word)
+			columns += size
+		}
+		if strings.HasSuffix(line, "\n") {
+			out.WriteString("\n")
+		}
+	}
+	return out.String()
+}
+
+// words splits a line at its spaces, except those in code.
+func words(line string) []string {
+	var all []string
+	begin, code := 0, false
+	for i, c := range line {
+		switch {
+		case c == '`':
+			code = !code
+		case c == ' ' && !code && strings.TrimSpace(line[:i]) != "":
+			all = append(all, line[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(all, line[begin:])
 }
 
 func rules(p sdk.Parameter) string {
