@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// trendHandlers answers with what was measured of pipelines.
+// trendHandlers serves the trends of pipelines.
 type trendHandlers struct {
 	shared
 	Trend func(id, last string) *spec.Trend // see Server

@@ -9,7 +9,7 @@ import (
 // mostDirty is the default of MostDirty.
 const mostDirty = 32 << 20
 
-// leastTogether is the number of files from which on one sync of the whole disk is cheaper than a sync of each file.
+// leastTogether is the lowest number of files for which one sync of the whole disk is cheaper than a sync of each file.
 const leastTogether = 8
 
 // syncAll syncs every member once, for all its jobs.

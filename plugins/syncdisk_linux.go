@@ -12,10 +12,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// syncWhole makes the files durable, which are on one disk, with one sync of their file system: one flush of the disk
-// and one commit of its journal instead of one per file. It also covers the directories of new files. It sets the
-// error of each file in errs. It returns false, and has done nothing, where it does not know that this is safe and
-// cheap, such as when the machine has more than most bytes to write.
+// syncWhole makes files on one disk durable with one sync of their file system: one flush of the disk and one commit of
+// the journal, instead of one per file. The sync also covers the directories of new files. syncWhole sets the error of
+// each file in errs. It returns false and does nothing where such a sync is not known to be safe and cheap, for example
+// when the machine has more than most bytes to write.
 func syncWhole(files []sdk.UnsyncedFile, errs []error, most int64) bool {
 	first := int(files[0].File.Fd())
 	if noSyncfs.Load() || !reportsErrors() || !canSyncWhole(first) || dirty() > most {
@@ -23,7 +23,7 @@ func syncWhole(files []sdk.UnsyncedFile, errs []error, most int64) bool {
 	}
 	err := unix.Syncfs(first)
 	for i, f := range files {
-		// syncfs does not report which file it could not write. This call does, and writes nothing.
+		// syncfs does not report the file that it could not write. This call does, and writes nothing.
 		errs[i] = unix.SyncFileRange(int(f.File.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE)
 	}
 	if err == nil {
@@ -33,7 +33,7 @@ func syncWhole(files []sdk.UnsyncedFile, errs []error, most int64) bool {
 	if err == nil {
 		return true
 	}
-	// The error may be of any file on the disk, so all count as lost. From now on each file reports its own errors.
+	// The error may belong to any file on the disk, so all count as lost. From now on each file reports its own errors.
 	noSyncfs.Store(true)
 	for i := range errs {
 		if errs[i] == nil {
@@ -46,7 +46,7 @@ func syncWhole(files []sdk.UnsyncedFile, errs []error, most int64) bool {
 // noSyncfs is set after an error of syncfs.
 var noSyncfs atomic.Bool
 
-// reportsErrors reports whether syncfs of the kernel returns errors of writing, as it does since Linux 5.8.
+// reportsErrors reports whether syncfs of the kernel returns write errors, as it does since Linux 5.8.
 var reportsErrors = sync.OnceValue(func() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
@@ -59,8 +59,8 @@ var reportsErrors = sync.OnceValue(func() bool {
 	return err == nil && err2 == nil && (m > 5 || m == 5 && n >= 8)
 })
 
-// canSyncWhole reports whether a sync of the file system of fd is known to make all its files durable: power cuts were
-// tried with ext4. File systems in user space do not even pass it on.
+// canSyncWhole reports whether a sync of the file system of fd is known to make all its files durable. Power cuts were
+// tested with ext4. File systems in user space may ignore the sync.
 func canSyncWhole(fd int) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(fd, &fs) != nil {

@@ -52,7 +52,7 @@ func TestSyncsManyFilesTogether(t *testing.T) {
 	}
 	all[files-1].file.Close()                // cannot be synced
 	all[1].file, all[2].file = nil, nil      // nothing to sync
-	all[2].err = lost                        // and what was there is lost
+	all[2].err = lost                        // and its content is lost
 	all[3].dir = filepath.Join(dir, "moved") // the directory is gone
 	other := &member{device: 1}
 	synctest.Test(t, func(t *testing.T) {

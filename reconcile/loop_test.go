@@ -683,7 +683,7 @@ func TestLoopForgetsTheStallOfAnotherVersion(t *testing.T) {
 	})
 }
 
-// TestLoopBlamesTheStage makes runs fail because of a source or because of the processors of that source.
+// TestLoopBlamesTheStage makes runs fail because of a source or because of its processors.
 func TestLoopBlamesTheStage(t *testing.T) {
 	for reason, err := range map[string]stageError{
 		"SourceFailed":     {},

@@ -13,7 +13,7 @@ const (
 	defaultWorkers               = 1
 )
 
-// defaultDeadLetterQueueSettings returns the settings of a log dead-letter queue without settings of its own.
+// defaultDeadLetterQueueSettings returns the default settings of a log dead-letter queue.
 func defaultDeadLetterQueueSettings() map[string]string {
 	return map[string]string{"level": "warn", "message": "record delivery failed"}
 }

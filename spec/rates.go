@@ -50,8 +50,8 @@ const (
 	LastDay       = "24h"
 )
 
-// Trend is what was measured of a pipeline in a window of time, in equal steps, oldest first. A value is nil for a step
-// in which the pipeline did not run or the agent measured nothing.
+// Trend has the measured values of a pipeline in a window of time, in equal steps, oldest first. A value is nil for a
+// step in which the pipeline did not run or the agent measured nothing.
 type Trend struct {
 	ID      string     `json:"id" doc:"Id of the pipeline."`
 	Last    string     `json:"last" doc:"The window, which ends now: 15m, 1h or 24h."`

@@ -24,7 +24,7 @@ type destinationTotal struct {
 	accepted uint64
 }
 
-// addTrends adds what happened in the running pipelines since the last call.
+// addTrends adds the changes of the counters of the running pipelines since the last call.
 func (r *Rates) addTrends(stats map[string]*measure.Pipeline, now time.Time) {
 	for id, s := range stats {
 		before, after := r.counted[id], countedNow(s, now)
@@ -43,7 +43,7 @@ func (r *Rates) addTrends(stats map[string]*measure.Pipeline, now time.Time) {
 	}
 }
 
-// meet notes new pipelines, whose counters began at 0 after the previous call, and forgets those that are gone.
+// meet records new pipelines, whose counters began at 0 after the previous call, and forgets removed ones.
 func (r *Rates) meet(stats map[string]*measure.Pipeline, now time.Time) {
 	if r.counted == nil {
 		r.counted, r.met = map[string]*soFar{}, now
@@ -74,7 +74,7 @@ func countedNow(s *measure.Pipeline, now time.Time) *soFar {
 	return t
 }
 
-// since returns what happened since before. A counter that fell began anew.
+// since returns the changes since before. A counter that decreased was reset to 0.
 func (t *soFar) since(before *soFar) *trend.Sample {
 	m := &trend.Sample{
 		Seconds: t.at.Sub(before.at).Seconds(),

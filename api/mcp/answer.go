@@ -20,8 +20,8 @@ type list struct {
 	More  string            `json:"more,omitempty"` // how to get the rest
 }
 
-// listed returns items up to the limit of an answer. rest says how to get the rest after the number of items shown; it
-// is also called when all are shown, and returns "" if that was all.
+// listed returns items up to the limit of an answer. rest describes how to get the items after the first n; it is also
+// called when all items are shown, and returns "" if there are no more.
 func listed[T any](items []T, rest func(shown int) string) (list, error) {
 	l, size := list{Items: []json.RawMessage{}}, 0
 	for i := range items {
@@ -41,7 +41,7 @@ func listed[T any](items []T, rest func(shown int) string) (list, error) {
 	return l, nil
 }
 
-// shortened returns an item of a list that is not too long: the beginning of its text instead, if it is.
+// shortened returns an item of a list, or the beginning of its text if the item is too long.
 func shortened(item json.RawMessage) (json.RawMessage, error) {
 	if len(item) <= maxItem {
 		return item, nil
@@ -69,7 +69,7 @@ func compact(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// part is an argument of tools whose answer is a text that can be longer than an answer.
+// part is an argument of tools whose text can be longer than an answer.
 type part struct {
 	Offset int `json:"offset,omitempty" jsonschema:"byte of the text to begin with, as a cut answer says"`
 }
@@ -94,8 +94,8 @@ func (p part) of(v any) (any, error) {
 	return shown, nil
 }
 
-// cut returns the part of a text that begins at offset and fits into an answer, and how to get the rest, "" if that was
-// all.
+// cut returns the part of a text that begins at offset and fits into an answer, and a description of how to get the
+// rest, "" if there is none.
 func cut(text string, offset int) (shown, more string) {
 	rest := text[offset:]
 	if len(rest) <= maxAnswer {

@@ -50,7 +50,7 @@ func listEvents(ctx context.Context, c *client.Client, in events) (any, error) {
 	})
 }
 
-// newest returns the last items that fit, at most limit. older says how to get the ones before the first one shown.
+// newest returns the last items that fit, at most limit. older describes how to get the items before the first one.
 func newest[T any](items []T, limit int, older func(first T) string) (list, error) {
 	items = slices.Clone(items)
 	slices.Reverse(items)

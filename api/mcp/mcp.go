@@ -1,6 +1,6 @@
 // Package mcp serves the API to language models: tools over the Model Context Protocol, on the path /mcp of the API and
-// on standard input and output. A tool sends requests to the API as its caller would. So it can do nothing that the
-// caller may not do without it, and it sees no secrets.
+// on standard input and output. A tool sends requests to the API with the identity of its caller. So it has the rights
+// of its caller, and it sees no secrets.
 package mcp
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 )
 
-// maxRequest is the maximum size of a request over HTTP in bytes, as of the other requests to the API.
+// maxRequest is the maximum size of a request over HTTP in bytes, as for other requests to the API.
 const maxRequest = 1 << 20
 
 // Handler serves the tools over HTTP. A tool sends its requests to api, with the identity of the client that calls it.
@@ -73,7 +73,7 @@ func Handler(
 // callerKey is the key of the request of the caller in the context of a call.
 type callerKey struct{}
 
-// Stdio are the streams on which Serve serves, and the agent to which it sends requests.
+// Stdio has the streams on which Serve serves, and the agent to which it sends requests.
 type Stdio struct {
 	In      io.ReadCloser
 	Out     io.WriteCloser
@@ -112,7 +112,7 @@ type warnings struct{ slog.Handler }
 // Enabled implements slog.Handler.
 func (warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
-// instructions tells a model how the tools belong together.
+// instructions explains to a model how the tools work together.
 func instructions(write bool) string {
 	text := `Tools for a conduit agent, which runs data pipelines. A connector has the id PIPELINE:CONNECTOR.
 When something does not work, start with list_pipelines, then pipeline_status, pipeline_logs and list_events.

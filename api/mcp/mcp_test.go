@@ -57,7 +57,7 @@ const mostBytes = 25 << 10 // of an answer
 
 var quotedAfter = regexp.MustCompile(`with after \\?"([^"\\]+)`)
 
-// TestLists pages through a long list, with nothing but what the answers say.
+// TestLists pages through a long list by following the answers only.
 func TestLists(t *testing.T) {
 	var statuses, want []any
 	for i := range 300 {

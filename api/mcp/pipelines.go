@@ -76,7 +76,7 @@ func listPipelines(ctx context.Context, c *client.Client, in listing) (any, erro
 	})
 }
 
-// paged returns the first items, at most limit. rest says how to continue after the last one shown.
+// paged returns the first items, at most limit. rest describes how to continue after the last one.
 func paged[T any](items []T, limit int, rest func(last T) string) (list, error) {
 	page := items[:min(limit, len(items))]
 	return listed(page, func(shown int) string {
@@ -96,7 +96,7 @@ func ownerText(o *spec.Owner) string {
 	return string(o.Kind)
 }
 
-// cause returns the reason why a pipeline does not do what it should, "" if it does.
+// cause returns the reason why a pipeline is not in its desired state, "" if it is.
 func cause(s *rest.PipelineStatus) string {
 	var causes []string
 	add := func(text string) {

@@ -47,7 +47,7 @@ func call[In any](f func(context.Context, *client.Client, In) (any, error)) func
 			ReadOnlyHint: !t.write, IdempotentHint: true, OpenWorldHint: &no}}
 		sdk.AddTool(server, described, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (
 			result *sdk.CallToolResult, _ any, err error) {
-			// The library calls tools in goroutines of its own, in which a panic would end the agent.
+			// The library calls tools in its own goroutines, in which a panic would end the agent.
 			defer func() {
 				if p := recover(); p != nil {
 					err = fmt.Errorf("this is a fault of the agent: %v\n%s", p, debug.Stack())
@@ -66,7 +66,7 @@ func call[In any](f func(context.Context, *client.Client, In) (any, error)) func
 	}
 }
 
-// advice is the tool that helps, in place of the request that the API suggests.
+// advice maps the reason of an error to a remedy with tools, which replaces the request that the API suggests.
 var advice = map[string]string{
 	rest.ReasonPipelineNotFound:  "list_pipelines lists the pipelines",
 	rest.ReasonConnectorNotFound: "pipeline_status lists the stages of a pipeline; an id has the form PIPELINE:CONNECTOR",
@@ -79,7 +79,7 @@ var advice = map[string]string{
 	rest.ReasonForbidden:       "this needs the admin token of the API",
 }
 
-// describe returns err with cause and remedy as a model needs them.
+// describe returns err with its cause and a remedy for a model.
 func (c caller) describe(err error) error {
 	var refused *client.Error
 	if !errors.As(err, &refused) {

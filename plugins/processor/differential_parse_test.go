@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// parsers are the cases for the processors that parse a text. Each has random texts of its own.
+// parsers are the cases for the processors that parse a text. Each has its own random texts.
 func parsers() []differential {
 	return []differential{
 		{name: "csv", plugin: "parse.csv", settings: parserOf("columns", "a,b,c", "types", "a:int,c:float",

@@ -109,7 +109,7 @@ func TestMaskAddresses(t *testing.T) {
 		{"[::ffff:10.1.2.3]:80", "[::ffff:10.1.2.0]:80"},
 		{"2001:db8:1:2::3/64", "2001:db8:1::/48"},
 	} {
-		for _, text := range []string{c.in, c.want} { // the second is what a replay sees
+		for _, text := range []string{c.in, c.want} { // a replay sees the second
 			got, err := maskOne(t, map[string]string{"method": "ip"}, text)
 			if err != nil || got != c.want {
 				t.Errorf("%s: %v %v, want %s", text, got, err, c.want)

@@ -195,7 +195,7 @@ func TestAverages(t *testing.T) {
 	}
 }
 
-// Few values have exact percentiles: a value of theirs, by its rank. Many have one whose rank is nearly right.
+// Of few values a percentile is exact: the value with its rank. Of many it is a value with nearly its rank.
 func TestPercentiles(t *testing.T) {
 	fields := map[string]string{}
 	percentiles := map[string]float64{"p1": 1, "p50": 50, "p90": 90, "p99": 99, "p99_9": 99.9, "p100": 100}

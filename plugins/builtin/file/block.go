@@ -136,8 +136,8 @@ func (b *block) Records() []record.Record {
 // Free implements record.Lines.
 func (b *block) Free() { b.memory.release() }
 
-// memory is a buffer of largeRead bytes that blocks share, and that is reused after the last of them. A nil memory is
-// not reused. A line that became a record keeps it.
+// memory is a buffer of largeRead bytes that blocks share. It is reused once no block needs it. A nil memory is not
+// reused. A line that became a record keeps its memory.
 type memory struct {
 	buf  []byte
 	uses atomic.Int32 // by blocks, and by the source until it reads into another buffer

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// A sync in two steps covers what was written before it began, and nothing later.
+// A sync in two steps covers the bytes written before it began, and no later ones.
 func TestSyncInTwoSteps(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {

@@ -254,7 +254,7 @@ func (f *follower) warnOfRotated(path string, since time.Time) {
 	}
 }
 
-// match is a file that is to be read.
+// match is a file that the source reads.
 type match struct {
 	path string
 	info os.FileInfo
@@ -325,7 +325,7 @@ func (f *follower) find(pattern string, used []bool) (paths []string, err error)
 	return slices.DeleteFunc(paths, func(path string) bool { return excludes(excluded(f.exclude, base, path)) }), nil
 }
 
-// readable returns the description of a file that is to be read, or nil. It reports a file that cannot be read.
+// readable returns the description of a file that the source reads, or nil. It reports a file that cannot be read.
 func (f *follower) readable(path string) os.FileInfo {
 	if strings.HasPrefix(filepath.Base(path), ".") || packing().MatchString(path) && !canUnpack(f.compression, path) {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // A compressed file of a destination consists of members: of gzip, or frames of Zstandard. Every write is a complete
-// member, so that what is acknowledged can be decompressed whatever happens later. The header of a member has its size,
+// member, so that acknowledged records can be decompressed whatever happens later. The header of a member has its size,
 // in a field that other programs skip. So the end of the last complete member is found from the end of the file.
 
 // memberKind is a way to compress members.

@@ -130,7 +130,7 @@ func (x *exclusion) matches(path string) bool {
 	return x.parts.match(strings.Split(filepath.Clean(path), "/"))
 }
 
-// excluded returns the index of the pattern that excludes a path, or a directory of it below base; -1: none.
+// excluded returns the index of the pattern that excludes a path or one of its directories below base, or -1.
 func excluded(all []exclusion, base, path string) int {
 	for path != base && path != "." && path != "/" {
 		if i := slices.IndexFunc(all, func(x exclusion) bool { return x.matches(path) }); i >= 0 {

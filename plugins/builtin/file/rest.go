@@ -16,10 +16,10 @@ type resting struct {
 	written time.Time   // last modification before it was read to its end
 	packed  bool
 	left    int64     // unread bytes
-	due     time.Time // since when it is to be opened; zero: it is not
+	due     time.Time // since when it waits for its turn; zero: it does not
 }
 
-// compare compares the file with the one at its path now, nil if there is none. It reports whether the file is to be
+// compare compares the file with the file at its path now, nil if there is none. It reports whether the file must be
 // opened.
 func (r *resting) compare(now os.FileInfo, at time.Time) bool {
 	if r.info != nil && now != nil && os.SameFile(r.info, now) {
@@ -37,8 +37,8 @@ func (r *resting) compare(now os.FileInfo, at time.Time) bool {
 	return true
 }
 
-// turn opens the files that are to be opened. If too many are open, it closes files that were read to their ends, first
-// those that have been quiet the longest.
+// turn opens the files that wait for their turn. If too many are open, it closes files that were read to their ends,
+// beginning with those that have been quiet the longest.
 func (f *follower) turn() {
 	finish := f.finish.Load()
 	if !f.queued && !finish {

@@ -100,15 +100,15 @@ func lastLine(f *content, size int64) (int64, error) {
 	return 0, nil
 }
 
-// stateDir keeps what the source must know and positions do not have.
+// stateDir keeps the state of the source that positions do not have.
 type stateDir struct {
-	dir string // empty: it is forgotten
+	dir string // empty: no state is kept
 }
 
 const startName = "start" // file with the places at which reading began
 
-// start returns the places at which reading begins without a position. With atEnds they are ends, of the files that
-// there were when the source was opened for the first time.
+// start returns the places at which reading begins without a position. If atEnds is set, they are the ends of the files
+// that existed when the source was opened for the first time.
 func (d stateDir) start(atEnds bool, ends func() (map[string]place, error)) (map[string]place, error) {
 	if !atEnds {
 		return nil, nil

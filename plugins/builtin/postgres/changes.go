@@ -46,7 +46,7 @@ func (st *stream) handle(ctx context.Context, m pg.Message) error {
 	return nil
 }
 
-// beginTransaction begins a transaction, and decides which of its changes to emit.
+// beginTransaction begins a transaction, and decides which changes to emit.
 func (st *stream) beginTransaction(m *pg.Begin) {
 	st.tx = transaction{Begin: *m, open: true,
 		skip:   m.Commit < st.at.commit || m.Commit < st.confirmer.conduit,

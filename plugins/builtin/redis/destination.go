@@ -46,7 +46,7 @@ type Destination struct {
 
 	settings  destinationSettings
 	key       *template.Template
-	keyed     *keyed // nil unless each record has a key of its own
+	keyed     *keyed // nil unless each record is written to its own key
 	timeLimit template.TimeLimit
 	conn      redis.Conn // nil when not connected
 	once      *once      // nil with at-least-once delivery

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Commands returns what the script does with the keys of records, as text.
+// Commands returns the commands of the script for the keys of records, as text.
 func (d *Destination) Commands(ctx context.Context, records []record.Record) (string, error) {
 	d.timeLimit.Begin(ctx)
 	all, err := d.elements(ctx, records)

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// keyed writes each record to a key of its own: as a string, or as a hash. A record that deletes removes the key.
+// keyed writes each record to its own key, as a string or as a hash. A record that deletes removes the key.
 type keyed struct {
 	kind   string
 	value  *template.Template // of a string; nil: the record

@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestKeyedElements converts records to what the script does with their keys.
+// TestKeyedElements converts records to the commands of the script for their keys.
 func TestKeyedElements(t *testing.T) {
 	object := func(op record.Operation, after map[string]any) record.Record {
 		r := record.Record{Position: record.Position("1"), Operation: op,

@@ -230,8 +230,8 @@ func unquote(text string) (value, rest string, err error) {
 	return "", "", errors.New("the closing quote is missing")
 }
 
-// unescape appends what the escape at the beginning of text stands for, and returns its length. An escape that has no
-// meaning stands for itself.
+// unescape appends the character for the escape sequence at the beginning of text, and returns the length of the
+// sequence. An unknown sequence is appended unchanged.
 func unescape(dst []byte, text string) ([]byte, int) {
 	const escapes, meanings = "nrtbf", "\n\r\t\b\f"
 	switch c := text[1]; {

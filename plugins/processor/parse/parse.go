@@ -1,4 +1,4 @@
-// Package parse has the processors that read a text and make structured data of it (parse.*).
+// Package parse has the processors that parse a text into structured data (parse.*).
 package parse
 
 import (
@@ -68,7 +68,7 @@ func plugin(name, summary, description string, settings func() format) sdk.Proce
 	}
 }
 
-// format is the settings of a parser, which embed options.
+// format has the settings of a parser. Its implementations embed options.
 type format interface {
 	all() *options
 	// compile checks the settings and returns the function that parses a value.
@@ -222,7 +222,7 @@ func textOf(v any) (string, error) {
 	return "", fmt.Errorf("unexpected data type %s", fieldref.Kind(v))
 }
 
-// memory counts what the result of a parser takes, in bytes.
+// memory limits the memory of the result of a parser, in bytes.
 type memory struct{ left, limit int }
 
 // memberBytes is the memory of a member of an object without its text.
@@ -235,7 +235,8 @@ func (m *memory) take(n int) error {
 	return nil
 }
 
-// add adds a member to an object. duplicates says what to do if it has one of this name: last, first, list or refuse.
+// add adds a member to an object. If the object has a member with this name already, duplicates selects the result:
+// last, first, list or refuse.
 func add(made map[string]any, name string, v any, duplicates string) error {
 	old, twice := made[name]
 	switch {
@@ -268,7 +269,7 @@ func separator(setting string) string {
 	return setting
 }
 
-// quoted returns text for a message, in quotes, without what is too long.
+// quoted returns text in quotes for a message. A long text is cut.
 func quoted(text string) string {
 	const most = 60
 	if len(text) > most {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// moment is what has been read of a time.
+// moment has the parts of a time that have been read.
 type moment struct {
 	year, month, day, yearDay        int
 	hour, minute, second, nanosecond int
@@ -19,7 +19,7 @@ type moment struct {
 // directives are the characters that may follow %.
 const directives = "YmdHIMSjybapfszZ%"
 
-// read reads what a directive stands for from the beginning of text.
+// read reads the part for a directive from the beginning of text.
 func (m *moment) read(directive byte, text string) (rest string, ok bool) {
 	n, most, low, high := &m.year, 2, 0, 9999
 	switch directive {
@@ -60,7 +60,7 @@ func (m *moment) read(directive byte, text string) (rest string, ok bool) {
 	return rest, ok
 }
 
-// readWord is read for the directives that are more than a number without a sign.
+// readWord is like read, for directives whose text is not just digits.
 func (m *moment) readWord(directive byte, text string) (rest string, ok bool) {
 	switch directive {
 	case 'b':
@@ -106,7 +106,7 @@ func (m *moment) readOffset(directive byte, text string) (rest string, ok bool) 
 	return "", false
 }
 
-// replaced are directives and what they stand for.
+// replaced has directives and their replacements.
 var replaced = []string{"%%", "%%", "%B", "%b", "%h", "%b", "%A", "%a", "%e", "%d", "%k", "%H", "%l", "%I", "%N", "%f",
 	"%L", "%f", "%F", "%Y-%m-%d", "%T", "%H:%M:%S", "%D", "%m/%d/%y", "%R", "%H:%M", "%n", " ", "%t", " "}
 

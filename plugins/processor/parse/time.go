@@ -176,8 +176,8 @@ func formatOf(setting string) (timeFormat, error) {
 	}, one.Format(layout) == year.Format(layout)}, nil
 }
 
-// unknownZone reports whether the text of t had the abbreviation of a zone that is not known. The time package takes it
-// for one without an offset.
+// unknownZone reports whether the text of t had an unknown abbreviation of a zone. The time package gives such a zone
+// the offset 0.
 func unknownZone(t time.Time, zone *time.Location) bool {
 	if t.Location() == zone || t.Location() == time.UTC {
 		return false

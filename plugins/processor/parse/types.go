@@ -109,7 +109,7 @@ var readers = map[string]read{
 	},
 }
 
-// orNull makes a read that returns null for an empty text, and an error that ends with what it wants.
+// orNull returns a read that returns null for an empty text, and the error wants for a text that f does not accept.
 func orNull(wants string, f func(text string) (any, bool)) read {
 	err := errors.New(wants)
 	return func(text string) (any, error) {

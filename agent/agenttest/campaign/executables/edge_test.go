@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// libraries are what the full binary contains and conduit-edge does not.
+// libraries are contained in the full binary and not in conduit-edge.
 var libraries = []string{
 	"plugins/builtin/http", "plugins/builtin/journald", "plugins/builtin/nats", "plugins/builtin/sqlite",
 	"plugins/builtin/syslog", "github.com/twmb/franz-go", "github.com/eclipse/paho", "github.com/go-sql-driver/mysql",
@@ -43,8 +43,8 @@ func TestEdgeContainsLittle(t *testing.T) {
 	}
 }
 
-// TestEdgeNamesTheFullBinary checks that conduit-edge runs a pipeline of its own plugins, and says of everything else
-// that the full binary has it.
+// TestEdgeNamesTheFullBinary checks that conduit-edge runs a pipeline with its plugins, and names the full binary in the
+// errors about everything else.
 func TestEdgeNamesTheFullBinary(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	dir := t.TempDir()

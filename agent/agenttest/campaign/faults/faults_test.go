@@ -99,7 +99,7 @@ func saveAll(path string) error {
 	return nil
 }
 
-// until retries until try succeeds. An error must say what to do.
+// until retries until try succeeds. An error must name a remedy.
 func until(try func() error) error {
 	for range 1000 {
 		err := try()
