@@ -28,7 +28,7 @@ func (s *Stall) State() string {
 const (
 	StallRefuses  = "Refuses"  // it refuses records and accepts none
 	StallRetrying = "Retrying" // it reports errors and tries again
-	StallStuck    = "Stuck"    // it does not answer
+	StallStuck    = "Stuck"    // it does not respond
 	StallFailed   = "Failed"   // it ended the run
 	// of a source: no source of the pipeline has read a record for longer than its max-silence
 	StallSilent = "Silent"

@@ -226,7 +226,7 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 	case waits && s.Kind == spec.StageProcessor:
 		return s.stall(spec.StallStuck, s.Since, "its call has not returned")
 	case waits:
-		return s.stall(spec.StallStuck, s.Since, "it has not answered, and records are waiting"+s.last())
+		return s.stall(spec.StallStuck, s.Since, "it has not responded, and records are waiting"+s.last())
 	}
 	return nil
 }

@@ -567,7 +567,7 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 		l.become()
 		close(more)
 		if err := l.wait(); err == nil ||
-			!strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {
+			!strings.Contains(err.Error(), "destination p:dst has not responded for 50ms") {
 			t.Errorf("the run ended with %v", err)
 		}
 		if s.ackedUpTo() != 950 {

@@ -165,7 +165,7 @@ func (q *deadLetterQueue) close() error {
 
 // deliver writes a dead letter and waits for the answer, which may be a refusal of this dead letter. If that takes too
 // long, it ends the run with an error of the queue: the destination that refused the record waits for the queue and
-// must not be reported as the one that does not answer.
+// must not be reported as the one that does not respond.
 func (q *deadLetterQueue) deliver(ctx context.Context, deadLetter *record.Batch) (refusal, err error) {
 	out := q.out.Load()
 	limit := q.run.AckTimeout
@@ -173,7 +173,7 @@ func (q *deadLetterQueue) deliver(ctx context.Context, deadLetter *record.Batch)
 		limit += out.batching.Takes(1)
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(failedIn(q.id,
-				fmt.Errorf("dead-letter queue %s has not answered for %v, although a record was written to it", q.id,
+				fmt.Errorf("dead-letter queue %s has not responded for %v, although a record was written to it", q.id,
 					limit)))
 		}).Stop()
 	}

@@ -105,7 +105,7 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 				})
 				if failed := err != nil &&
 					strings.Contains(err.Error(),
-						"dead-letter queue p:dead-letter-queue has not answered for 1s"); failed != test.fails ||
+						"dead-letter queue p:dead-letter-queue has not responded for 1s"); failed != test.fails ||
 					err != nil && !failed {
 					t.Errorf("the run ended with %v, want a failure: %v", err, test.fails)
 				}

@@ -61,14 +61,14 @@ func TestRunAbandonsCallsThatDoNotReturn(t *testing.T) {
 		"Write, found by the watchdog": {time.Second,
 			func(w *world, _ *fakeSource, d *fakeDestination, until chan struct{}) {
 				w.plugins.destinations["p:dst"] = stuckDestination{d, until}
-			}, []string{"destination p:dst has not answered for 1s, although records were written",
+			}, []string{"destination p:dst has not responded for 1s, although records were written",
 				"cannot end writing to destination p:dst"}},
 		"Read": {0, func(w *world, s *fakeSource, _ *fakeDestination, until chan struct{}) {
 			w.plugins.sources["p:src"] = stuckSource{s, until, nil}
 		}, []string{"stop it", "cannot end reading from source p:src"}},
 		"Ack": {time.Second, func(w *world, s *fakeSource, _ *fakeDestination, until chan struct{}) {
 			w.plugins.sources["p:src"] = stuckSource{s, nil, until}
-		}, []string{"source p:src has not answered for 1s, although records were acknowledged",
+		}, []string{"source p:src has not responded for 1s, although records were acknowledged",
 			"cannot end acknowledging to source p:src"}},
 	}
 	for name, test := range tests {

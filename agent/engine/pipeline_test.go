@@ -471,7 +471,7 @@ func TestDestinationsThatDoNotAnswer(t *testing.T) {
 			}
 			err := w.run(func() bool { return s.ackedUpTo() == 100 })
 			if failed := err != nil && strings.Contains(err.Error(),
-				"destination p:dst has not answered for 20ms"); failed != test.fails {
+				"destination p:dst has not responded for 20ms"); failed != test.fails {
 				t.Errorf("run ended with %v, want a failure: %v", err, test.fails)
 			}
 			var p reconcile.Permanent

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors that do not answer:
+// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors that do not respond:
 // destinations that hold records and settle none, and sources that do not return from Ack.
 func (r *run) waitForDrain(ctx context.Context) error {
 	var all []watchedConnector
 	for _, d := range r.dests {
 		all = append(all, watchedConnector{Progress: d.progress, Stalled: func() error {
-			return failedIn(d.id, fmt.Errorf("destination %s has not answered for %v, although records were written "+
+			return failedIn(d.id, fmt.Errorf("destination %s has not responded for %v, although records were written "+
 				"to it", d.id, r.AckTimeout))
 		}})
 	}
 	for _, s := range r.sources {
 		all = append(all, watchedConnector{Progress: s.progress, Stalled: func() error {
-			return failedIn(s.id, fmt.Errorf("source %s has not answered for %v, although records were acknowledged "+
+			return failedIn(s.id, fmt.Errorf("source %s has not responded for %v, although records were acknowledged "+
 				"to it", s.id, r.AckTimeout))
 		}})
 	}

@@ -9,7 +9,7 @@ import (
 type watchedConnector struct {
 	// Progress returns the current progress of the connector.
 	Progress func() answerProgress
-	// Stalled returns the error for a connector that has not answered within the limit.
+	// Stalled returns the error for a connector that has not responded within the limit.
 	Stalled func() error
 
 	last lastAnswer
@@ -54,7 +54,7 @@ type lastAnswer struct {
 	at      time.Time
 }
 
-// Stalled reports whether the connector has not answered within the limit, and otherwise records its progress.
+// Stalled reports whether the connector has not responded within the limit, and otherwise records its progress.
 func (p *lastAnswer) Stalled(now func() answerProgress, at time.Time, limit time.Duration) bool {
 	is := now()
 	if is.Idle || is.Answers != p.answers || p.at.IsZero() {

@@ -19,7 +19,7 @@ const (
 	Failing  Kind = "failing"  // a pipeline has failed for failingAfter, and is retried
 	// the new version of a pipeline failed, and the last known good one was kept or restored by a rollback
 	UpdateFailed Kind = "update-failed"
-	// a pipeline runs and delivers nothing: a stage retries, refuses or does not answer
+	// a pipeline runs and delivers nothing: a stage retries, refuses or does not respond
 	NotDelivering  Kind = "not-delivering"
 	Silent         Kind = "silent"          // no source of a pipeline has read a record for longer than its max-silence
 	Recovered      Kind = "recovered"       // a pipeline works again after a notification of another kind

@@ -68,7 +68,7 @@ func (w *Webhook) Send(ctx context.Context, n *Notification, body []byte) error 
 		if in := (*url.Error)(nil); errors.As(err, &in) {
 			err = in.Err // without the URL
 		}
-		return fmt.Errorf("%s does not answer: %w", w.Name(), err)
+		return fmt.Errorf("%s does not respond: %w", w.Name(), err)
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // allows reuse of the connection

@@ -16,7 +16,7 @@ import (
 // readTimeout is the maximum time to read the value of a reference.
 const readTimeout = 5 * time.Second
 
-var errTimeout = errors.New("the file system does not answer")
+var errTimeout = errors.New("the file system does not respond")
 
 // reads are the reads of files in progress, at most one for each name.
 type reads struct{ singleflight.Group }

@@ -24,7 +24,7 @@ func TestReadsThatHang(t *testing.T) {
 		}
 		begin := time.Now()
 		if _, err := within(t.Context(), &reads, time.Second, "file", read); err == nil ||
-			!strings.Contains(err.Error(), "does not answer") {
+			!strings.Contains(err.Error(), "does not respond") {
 			t.Errorf("a read that hangs: %v", err)
 		}
 		if d := time.Since(begin); d != time.Second || times.Load() != 1 {

@@ -129,7 +129,7 @@ function listen(path, operation, inputs, out) {
   };
   socket.onclose = async (event) => {
     out.prepend("closed " + event.code + " " + event.reason + "\n");
-    if (!opened) out.textContent = (await missing(path, operation, inputs)) || "The agent does not answer.";
+    if (!opened) out.textContent = (await missing(path, operation, inputs)) || "The agent does not respond.";
   };
   return socket;
 }

@@ -169,7 +169,7 @@ func TestBounds(t *testing.T) {
 	})
 	defer close(release)
 	for path, want := range map[string]string{
-		"/slow":      "did not answer within 50ms",
+		"/slow":      "did not respond within 50ms",
 		"/large":     "it has more than 100 bytes",
 		"/elsewhere": "redirects to another one",
 		"/here":      "",

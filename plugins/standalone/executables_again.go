@@ -15,7 +15,7 @@ const (
 	maxAgain   = 10
 )
 
-// mayPass reports whether another attempt to specify the file may succeed: it did not answer in time, or was killed. A
+// mayPass reports whether another attempt to specify the file may succeed: it did not respond in time, or was killed. A
 // program that is no connector does not run again.
 func mayPass(err error) bool {
 	if errors.Is(err, ErrNoConnector) {

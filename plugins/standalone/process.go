@@ -228,7 +228,7 @@ func (p *process) meant(err error, trailer metadata.MD) error {
 	return err
 }
 
-// lostError means that the plugin ended or did not answer. It is no refusal.
+// lostError means that the plugin ended or did not respond. It is no refusal.
 type lostError struct{ error }
 
 // Lost reports that a retry may succeed.

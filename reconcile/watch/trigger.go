@@ -71,7 +71,7 @@ type triggerRun struct {
 	names   map[string]bool           // files, links and missing names whose events count
 	whole   map[string]bool           // directories where all events count; false: except writes to files
 	unheard bool                      // a path has no events
-	hanging map[string]<-chan located // paths on file systems that did not answer in time
+	hanging map[string]<-chan located // paths on file systems that did not respond in time
 	busy    busy
 }
 
@@ -112,7 +112,7 @@ func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
 	return added
 }
 
-// locate follows a path. It returns false while the file system does not answer, as can happen on a network. That must
+// locate follows a path. It returns false while the file system does not respond, as can happen on a network. That must
 // not keep the other paths from being watched.
 func (r *triggerRun) locate(ctx context.Context, path string) (located, bool) {
 	answer := r.hanging[path]

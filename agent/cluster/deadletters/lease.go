@@ -246,7 +246,7 @@ func (ls *leases) status(ctx context.Context, pipeline string) (status spec.Repl
 	status = l.status(pipeline)
 	if l.Cancel && !l.answered() {
 		status.Message = fmt.Sprintf(
-			"the member %s has not answered: the replay ends when it answers, or when that member ends", l.Member)
+			"the member %s has not responded: the replay ends when it responds, or when that member ends", l.Member)
 	}
 	return status, true
 }

@@ -168,7 +168,7 @@ func TestCancelOfAMemberThatIsAway(t *testing.T) {
 				t.Errorf("answered after %s", took)
 			}
 			if s := b.elsewhere("p"); !s.Running || !s.Cancelled ||
-				!strings.Contains(s.Message, "the member a has not answered") {
+				!strings.Contains(s.Message, "the member a has not responded") {
 				t.Errorf("b knows %+v", s)
 			}
 		}

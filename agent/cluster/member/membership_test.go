@@ -93,7 +93,7 @@ func TestMember(t *testing.T) {
 	end()
 	seen, err := m.Cluster(ended)
 	if err != nil || seen.Name != "shop" || seen.Member != "north" || seen.State != spec.MembershipJoining ||
-		seen.Message != "PostgreSQL has not answered yet" {
+		seen.Message != "PostgreSQL has not responded yet" {
 		t.Errorf("got %+v, %v", seen, err)
 	}
 	if _, err := n.Schemas.Get(ended, "of-the-cluster", 1); err == nil ||

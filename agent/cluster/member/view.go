@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// viewTimeout bounds the time to query the member. A member whose store has not answered yet does not take part.
+// viewTimeout bounds the time to query the member. A member whose store has not responded yet does not take part.
 const viewTimeout = 2 * time.Second
 
 // Assignment returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
@@ -100,7 +100,7 @@ func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
 	defer cancel()
 	seen, err := m.member.View(ctx)
 	if err != nil {
-		body.Message = m.claims.product + " has not answered yet"
+		body.Message = m.claims.product + " has not responded yet"
 		return body, nil
 	}
 	body.State, body.Message = stateOf(&seen)

@@ -104,7 +104,7 @@ func outcome(err error) protocol.Outcome {
 }
 
 var (
-	errNotReady = errors.New("cannot read from NATS, which has not answered yet")
+	errNotReady = errors.New("cannot read from NATS, which has not responded yet")
 	errAnother  = errors.New("the stream of the cluster was recreated since this agent joined: restart all members " +
 		"after you have restored it")
 )

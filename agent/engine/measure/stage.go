@@ -12,7 +12,7 @@ type Stage struct {
 	ID    string             // qualified
 	Type  spec.ConnectorType // empty for the dead-letter queue
 	Doing Doing
-	// records that a source read and that are not settled, or that a destination has not answered for
+	// records that a source read and that are not settled, or that a destination has not responded for
 	Outstanding uint64
 	Passed      uint64 // records that a source read, or that a destination or the queue accepted, over all runs
 	Acked       uint64 // records acknowledged to a source, over all runs; number of calls of a processor

@@ -127,7 +127,7 @@ func (m *planMaker) ask(ctx context.Context, request spec.PlanRequest, paths []s
 		return &plan, r.Explain(err)
 	}
 	if !m.json {
-		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are "+
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not respond (%v), so the store is read; references are "+
 			"not resolved\n", r.URL, brief(err))
 	}
 	return nil, nil

@@ -459,7 +459,7 @@ func (f *follower) take(blocks bool) (*block, []record.Record, error) {
 // tooMany returns the error that positions cannot have the places in all files.
 func (f *follower) tooMany() error {
 	if f.state.dir != "" {
-		return fmt.Errorf("there are %d files that match %s now: the source must start again to keep their places "+
+		return fmt.Errorf("there are %d files that match %s now: the source must restart to keep their places "+
 			"outside of positions", len(f.order), f.path)
 	}
 	return fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path, errTooManyFiles)

@@ -106,7 +106,7 @@ func (s *clientSettings) tlsConfig() (*tls.Config, error) {
 	pair, err := tls.X509KeyPair([]byte(s.ClientCert), []byte(s.ClientKey))
 	if err != nil {
 		return nil, sdk.SettingError{Setting: "clientCert",
-			Message: fmt.Sprintf("could not configure client TLS: %v", err)}
+			Message: fmt.Sprintf("cannot configure client TLS: %v", err)}
 	}
 	c.Certificates = []tls.Certificate{pair}
 	return c, nil

@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 		{"saslMechanism", "OAUTHBEARER", "needs either saslToken or saslTokenURL"},
 		{"exactlyOnce", "true", "needs acks: all"},
 		{"caCert", "/etc/ca.pem", "has no certificate"},
-		{"clientCert", "x", "could not configure client TLS"},
+		{"clientCert", "x", "cannot configure client TLS"},
 		{"acks", "some", "acks"},
 	} {
 		settings := map[string]string{"servers": "localhost:1", "tls.enabled": "true", "acks": "one", c.name: c.value}

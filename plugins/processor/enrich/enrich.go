@@ -21,10 +21,10 @@ func Plugins() []sdk.ProcessorPlugin {
 		},
 		{
 			Name: "enrich.http", Version: "v0.1.0", Author: "conduit",
-			Summary: "Adds the answer of an HTTP service.",
-			Description: "Answers are cached by URL. A request that fails, or is answered with 429 or 5xx, is " +
-				"repeated with exponential backoff and jitter; any other answer from 400 on refuses the record, " +
-				"except 404, which means that there is nothing.",
+			Summary: "Adds the response of an HTTP service.",
+			Description: "Responses are cached by URL. A request without a response, or with status 429 or 5xx, is " +
+				"retried with exponential backoff and jitter; any other status from 400 on refuses the record, " +
+				"except 404, which means that there is nothing to add.",
 			New: func() sdk.Processor { return &web{} },
 		},
 	}

@@ -16,7 +16,7 @@ func codecs() []sdk.ProcessorPlugin {
 			"The data begins with a zero byte and the schema id in four bytes, as in the schema registry of "+
 				"Confluent. The schema is fetched once from the registry that `schema-registry` names, with the "+
 				"types that it refers to in other subjects. A record is refused when the registry has no such "+
-				"schema; when the registry cannot be reached, the pipeline is started again. Decimals, UUIDs and "+
+				"schema; when the registry cannot be reached, the pipeline is restarted. Decimals, UUIDs and "+
 				"durations become text, such as 1234.50 and P1M2DT3.004S; timestamps and dates become times.",
 			func() sdk.Processor { return &avroDecode{} }),
 		plugin("avro.encode", "Encodes a field to Avro.",

@@ -207,7 +207,7 @@ func (c *Client) failure(req *http.Request, err error) error {
 		err = inURL.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s did not answer within %v", req.URL.Host, c.Timeout)
+		return fmt.Errorf("%s did not respond within %v", req.URL.Host, c.Timeout)
 	}
 	return fmt.Errorf("cannot reach %s: %s", req.URL.Host, c.redact(err.Error()))
 }

@@ -20,11 +20,10 @@ import (
 func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{{
 		Name:    "webhook.http",
-		Summary: "Send an HTTP request for every record and keep the answer.",
-		Description: "A request that gets no answer, 429 or 5xx is sent again as often as backoffRetry.count says, " +
-			"after pauses that grow; " +
-			"every record has as many tries. A record whose request fails in the end, or gets a status that is not " +
-			"accepted, is refused.",
+		Summary: "Send an HTTP request for every record and keep the response.",
+		Description: "A request without a response, or with status 429 or 5xx, is retried as often as " +
+			"backoffRetry.count says, after growing pauses; every record has as many retries. A record whose " +
+			"request fails in the end, or whose response has a status that is not accepted, is refused.",
 		Version: "v0.1.0", Author: "conduit",
 		New: func() sdk.Processor { return &processor{} },
 	}}
@@ -224,7 +223,7 @@ func (p *processor) processOne(ctx context.Context, r *record.Record) error {
 		return fmt.Errorf("cannot send the request: %w", err)
 	}
 	if err := p.answer.Set(r, answer.Body); err != nil {
-		return fmt.Errorf("cannot keep the answer: %w", err)
+		return fmt.Errorf("cannot keep the response: %w", err)
 	}
 	if p.status != nil {
 		if err := p.status.Set(r, strconv.Itoa(answer.Status)); err != nil {

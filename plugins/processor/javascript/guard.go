@@ -207,7 +207,7 @@ func (l *leak) found(n int, log *slog.Logger) bool {
 		return false
 	}
 	l.before, l.exact = 0, false
-	log.Warn("the memory grew too much since the script began: it starts again with empty variables",
+	log.Warn("the memory grew too much since the script began: it restarts with empty variables",
 		"grown_bytes", by, "limit_bytes", l.limit)
 	return true
 }

@@ -175,7 +175,7 @@ func TestPasswordOfTheStore(t *testing.T) {
 	m.start()
 	m.awaitLog("cannot use PostgreSQL for the cluster")
 	m.awaitCluster("it waits for PostgreSQL", func(c *spec.Cluster) bool {
-		return c.State == spec.MembershipJoining && strings.Contains(c.Message, "PostgreSQL has not answered yet")
+		return c.State == spec.MembershipJoining && strings.Contains(c.Message, "PostgreSQL has not responded yet")
 	})
 	settings := m.call("GET", "/v1/agent")
 	if !strings.Contains(settings, `"cluster.postgres.url","value":"***"`) {

@@ -94,8 +94,8 @@ func TestPipelines(t *testing.T) {
 		{chaos.OpenFails, "", 0, "nothing to open"},
 		{"", chaos.Crash, 0, "chaos at a batch"},
 		{"", chaos.Fail, 0, "the database is gone"},
-		{"", chaos.Hang, 0, "has not answered"},
-		{"", chaos.NeverAck, 0, "has not answered"},
+		{"", chaos.Hang, 0, "has not responded"},
+		{"", chaos.NeverAck, 0, "has not responded"},
 		{"", chaos.PartialAck, 9, "ended the stream"},
 		{"", chaos.UnknownAck, 0, "acknowledged record"},
 		{"", chaos.DuplicateAck, 9, "acknowledged"},
@@ -107,7 +107,7 @@ func TestPipelines(t *testing.T) {
 			load.Parallel(t, 2*load.Agent)
 			s := &store{}
 			ackTimeout := wait.Limit
-			if tt.want == "has not answered" {
+			if tt.want == "has not responded" {
 				ackTimeout = 500 * time.Millisecond
 			}
 			err := runPipeline(t, plugins{impatient(t, tt.source), impatient(t, tt.destination)}, ackTimeout, s,

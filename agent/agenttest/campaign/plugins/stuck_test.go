@@ -156,7 +156,7 @@ func TestStuckExecutablesAreNamed(t *testing.T) {
 		"source-open":       {"Open", "", "in", "it has not opened yet", "out waits for in"},
 		"source-ack":        {"Ack", "", "in", "it has not returned from an acknowledgement", "out waits for in"},
 		"destination-open":  {"", "Open", "out", "it has not opened yet", "in waits for out"},
-		"destination-write": {"", "Write", "out", "it has not answered, and records are waiting", "in waits for out"},
+		"destination-write": {"", "Write", "out", "it has not responded, and records are waiting", "in waits for out"},
 		"silent":            {source: "Read"},
 	}
 	for id, test := range tests {
