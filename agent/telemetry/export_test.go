@@ -10,7 +10,7 @@ import (
 // Sample reads the counters of all pipelines at the time now.
 func (r *Rates) Sample(now time.Time) { r.sample(now) }
 
-// AddTrends adds what happened since the last call to the trends.
+// AddTrends adds the changes since the last call to the trends.
 func (r *Rates) AddTrends(stats map[string]*measure.Pipeline, now time.Time) {
 	r.meet(stats, now)
 	r.addTrends(stats, now)

@@ -33,7 +33,7 @@ type Store struct {
 	mu        sync.Mutex
 	pipelines map[string]*pipeline // guarded by mu
 	changed   bool                 // a value, since the file was written; guarded by mu
-	worthIt   bool                 // to write the file now, because a record passed; guarded by mu
+	worthIt   bool                 // a record passed, or a pipeline was removed, since the file was written; guarded by mu
 }
 
 // Add adds a sample of a pipeline that was taken at a time.
@@ -53,8 +53,8 @@ func (s *Store) Add(id string, at time.Time, m *Sample) {
 	s.worthIt = s.worthIt || m.Records+m.Settled+m.Refused+m.Lag > 0
 }
 
-// Of returns the values of a pipeline in the window with the name last, which ends now. They are all unknown if there
-// are none. It returns nil if there is no such window.
+// Of returns the values of a pipeline in the window with the name last, which ends now. For a pipeline without
+// measurements all values are unknown. It returns nil if there is no such window.
 func (s *Store) Of(id, last string) *spec.Trend {
 	i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == last })
 	if i < 0 {
@@ -97,7 +97,7 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// save replaces the file if a value has changed, and it is the last time or worth it.
+// save writes the file if a record has passed since it was written, or if this is the last call and a value has changed.
 func (s *Store) save(last bool) error {
 	s.mu.Lock()
 	due := s.worthIt || last && s.changed

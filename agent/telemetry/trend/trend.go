@@ -1,5 +1,5 @@
-// Package trend keeps measurements of each pipeline over the last 15 minutes, hour and day: in a few kilobytes for
-// a pipeline, and across restarts of the agent.
+// Package trend keeps measurements of each pipeline over the last 15 minutes, hour and day, in a few kilobytes for each
+// pipeline and across restarts of the agent.
 package trend
 
 import (
@@ -38,7 +38,7 @@ const (
 	fixedColumns
 )
 
-// Sample is what happened in a pipeline since the previous sample.
+// Sample has the measurements of a pipeline since the previous sample.
 type Sample struct {
 	Seconds      float64 // since the previous sample
 	Records      float64 // read by all sources
@@ -47,7 +47,7 @@ type Sample struct {
 	Settled      float64 // records that were settled
 	Transit      float64 // sum of the seconds until each was settled
 	Lag          float64 // age of the oldest unacknowledged record in seconds, at the end
-	Behind       float64 // records that the sources are behind, at the end; Unknown if they do not say
+	Behind       float64 // records that the sources are behind, at the end; Unknown if they do not report it
 	Destinations []Destination
 }
 
@@ -57,7 +57,7 @@ type Destination struct {
 	Records float64
 }
 
-// Unknown stands for a value that was not measured.
+// Unknown is the value of a step without a measurement.
 const Unknown = -1
 
 // sum has the values of a step that is not complete.
@@ -169,7 +169,7 @@ func (r *ring) close(steps, width int) {
 	r.Last = r.At
 }
 
-// unset makes the rows from one step to another unknown.
+// unset makes the rows between two steps unknown.
 func (r *ring) unset(from, to int64, steps, width int) {
 	for n := from; n <= to; n++ {
 		for i := range r.row(n, steps, width) {
@@ -194,7 +194,7 @@ func (r *ring) value(n int64, column, steps, width int) float64 {
 	return unpack(binary.LittleEndian.Uint16(r.row(n, steps, width)[2*column:]))
 }
 
-// welcome gives each destination a column. Columns of former destinations give way when there are too many.
+// welcome gives each destination a column. If there are too many, former destinations lose their columns.
 func (p *pipeline) welcome(now []Destination) {
 	now = now[:min(len(now), maxDestinations)]
 	all := p.Destinations
@@ -217,7 +217,7 @@ func (p *pipeline) welcome(now []Destination) {
 	p.Destinations = all
 }
 
-// rearrange gives the destinations other columns.
+// rearrange moves the columns of the destinations.
 func (r *ring) rearrange(from, to []string, steps int) {
 	was := *r
 	r.Open.Delivered = nothing.Delivered

@@ -14,7 +14,7 @@ function load() {
   if (Date.now() - asked < 4000) return;
   asked = Date.now();
   agent.get('/v1/agent').then(facts.set, (e) => agent.toast(e.message, 'bad'));
-  agent.get('/v1/cluster').then(cluster.set, () => cluster.set(null)); // what fails for the agent is said already
+  agent.get('/v1/cluster').then(cluster.set, () => cluster.set(null)); // an error of the agent is shown already
   setTimeout(() => { if (location.hash.startsWith('#/agent')) load(); }, 5000);
 }
 
