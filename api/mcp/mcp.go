@@ -1,6 +1,6 @@
 // Package mcp serves the API to language models: tools over the Model Context Protocol, on the path /mcp of the API and
-// on standard input and output. A tool sends requests to the API with the identity of its caller. So it has the rights
-// of its caller, and it sees no secrets.
+// on standard input and output. A tool sends requests to the API with the caller's identity. So it has the caller's
+// rights, and sees no secrets.
 package mcp
 
 import (

@@ -82,7 +82,7 @@ func fill(text string) string {
 			indent = "  "
 		}
 		columns := 0
-		for i, word := range words(strings.TrimSuffix(line, "\n")) {
+		for i, word := range wordsOf(strings.TrimSuffix(line, "\n")) {
 			size := utf8.RuneCountInString(word)
 			switch {
 			case i == 0:
@@ -103,8 +103,8 @@ func fill(text string) string {
 	return out.String()
 }
 
-// words splits a line at its spaces, except those in code.
-func words(line string) []string {
+// wordsOf splits a line at its spaces, except those in code.
+func wordsOf(line string) []string {
 	var all []string
 	begin, code := 0, false
 	for i, c := range line {
