@@ -43,8 +43,8 @@ func TestEdgeContainsLittle(t *testing.T) {
 	}
 }
 
-// TestEdgeNamesTheFullBinary checks that conduit-edge runs a pipeline with its plugins, and that its errors about other
-// plugins name the full binary.
+// TestEdgeNamesTheFullBinary checks that conduit-edge runs a pipeline with its plugins, and that its errors about
+// everything else name the full binary.
 func TestEdgeNamesTheFullBinary(t *testing.T) {
 	load.Parallel(t, load.CPU)
 	dir := t.TempDir()
