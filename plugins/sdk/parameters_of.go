@@ -7,10 +7,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // ParametersOf returns the parameters that the tags of the exported fields of v define. v is a struct or a pointer to
-// one. The tags are:
+// one. A field without the tag desc has its description in one of the descriptions: constants that package
+// plugins/sdk/describe generates from the comments of fields. The tags are:
 //
 //	json      name of the setting; dots belong to the name. A field without it is no setting.
 //	default   value of a setting that is missing or empty
@@ -29,7 +32,7 @@ import (
 //	         without a json tag adds no name
 //
 // It panics on an invalid tag or type, which is a bug in the program.
-func ParametersOf(v any) Parameters {
+func ParametersOf(v any, descriptions ...string) Parameters {
 	t := reflect.TypeOf(v)
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -37,51 +40,75 @@ func ParametersOf(v any) Parameters {
 	if t == nil || t.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("sdk: cannot describe the parameters of a %T: use a struct", v))
 	}
-	return maps.Clone(parametersOf(t))
+	return maps.Clone(parametersOf(t, strings.Join(descriptions, "")))
 }
 
 // described caches the results of parametersOf, because every start of a connector needs them. Values are not modified.
-var described sync.Map // Parameters by reflect.Type
+var described sync.Map // Parameters by describedType
 
-func parametersOf(t reflect.Type) Parameters {
-	if p, ok := described.Load(t); ok {
+// describedType is a struct with its descriptions.
+type describedType struct {
+	of           reflect.Type
+	descriptions string
+}
+
+func parametersOf(t reflect.Type, descriptions string) Parameters {
+	key := describedType{t, descriptions}
+	if p, ok := described.Load(key); ok {
 		return p.(Parameters)
 	}
 	p := Parameters{}
-	p.addStruct("", t)
-	described.Store(t, p)
+	p.addStruct("", t, describer{descriptions: descriptions})
+	described.Store(key, p)
 	return p
 }
 
-func (p Parameters) addStruct(prefix string, t reflect.Type) {
+func (p Parameters) addStruct(prefix string, t reflect.Type, d describer) {
+	if t.Name() != "" {
+		d.owner, d.field = t.String(), ""
+	}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, ok := fieldName(f)
 		if !ok {
 			continue
 		}
-		p.addField(join(prefix, name), f, f.Type)
+		p.addField(join(prefix, name), f, f.Type, describer{d.descriptions, d.owner, join(d.field, name)})
 	}
 }
 
-func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type) {
+func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type, d describer) {
 	switch {
 	case t.Kind() == reflect.Pointer:
-		p.addField(name, f, t.Elem())
+		p.addField(name, f, t.Elem(), d)
 	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String:
-		p.addField(mapPattern(name), f, t.Elem())
+		p.addField(mapPattern(name), f, t.Elem(), d)
 	case t.Kind() == reflect.Struct:
-		p.addStruct(name, t)
+		p.addStruct(name, t, d)
 	default:
 		p[name] = Parameter{
 			Default:     f.Tag.Get("default"),
-			Description: f.Tag.Get("desc"),
+			Description: d.description(f),
 			Type:        parameterType(name, t),
 			Validations: validationsOf(name, f.Tag.Get("validate")),
 			Literal:     f.Tag.Get("literal") == "true",
 			Template:    f.Tag.Get("template") == "true",
 		}
 	}
+}
+
+// describer finds the description of a field.
+type describer struct {
+	descriptions string
+	owner        string // the struct with a name that the field is in
+	field        string // in the owner
+}
+
+func (d describer) description(f reflect.StructField) string {
+	if text := f.Tag.Get("desc"); text != "" {
+		return text
+	}
+	return texts.Description(d.descriptions, d.owner, d.field)
 }
 
 // fieldName returns the name of the setting in f. It returns "" for an embedded struct, whose settings belong to the
