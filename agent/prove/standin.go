@@ -43,10 +43,14 @@ const (
 )
 
 type sourceSettings struct {
-	Ledger string  `json:"ledger" validate:"required" desc:"Path of the ledger."`
-	ID     string  `json:"id" validate:"required" desc:"Qualified id of the source."`
-	Rate   float64 `json:"rate" default:"1000" validate:"gt=0" desc:"Records per second."`
-	Note   string  `json:"note" desc:"Means nothing; a change of it is a change of the connector."`
+	// Path of the ledger.
+	Ledger string `json:"ledger" validate:"required"`
+	// Qualified id of the source.
+	ID string `json:"id" validate:"required"`
+	// Records per second.
+	Rate float64 `json:"rate" default:"1000" validate:"gt=0"`
+	// Means nothing; a change of it is a change of the connector.
+	Note string `json:"note"`
 }
 
 // source reads numbered records at a given rate. Like a system that forgets acknowledged records, it objects if it
@@ -63,7 +67,7 @@ type source struct {
 }
 
 // Parameters describes the settings.
-func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
 
 // Configure keeps the settings.
 func (s *source) Configure(_ context.Context, values map[string]string) error {
@@ -179,9 +183,12 @@ func (s *source) Teardown(context.Context) error {
 }
 
 type destinationSettings struct {
-	Ledger   string `json:"ledger" validate:"required" desc:"Path of the ledger."`
-	Sabotage string `json:"sabotage" desc:"How to break the promise: lose, double or reorder a record now and then."`
-	Note     string `json:"note" desc:"Means nothing; a change of it is a change of the connector."`
+	// Path of the ledger.
+	Ledger string `json:"ledger" validate:"required"`
+	// How to break the promise: lose, double or reorder a record now and then.
+	Sabotage string `json:"sabotage"`
+	// Means nothing; a change of it is a change of the connector.
+	Note string `json:"note"`
 }
 
 // destination writes records to its ledger, and syncs it to disk before it returns.
@@ -195,7 +202,7 @@ type destination struct {
 }
 
 // Parameters describes the settings.
-func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
 
 // Configure keeps the settings.
 func (d *destination) Configure(_ context.Context, values map[string]string) error {

@@ -11,17 +11,21 @@ import (
 
 // standardOptions are the settings common to all processors.
 type standardOptions struct {
-	DecodeKey     bool `json:"sdk.schema.decode.key.enabled" default:"true" desc:"Whether a key that is encoded with a schema is decoded before the processor sees it."`
-	DecodePayload bool `json:"sdk.schema.decode.payload.enabled" default:"true" desc:"Whether a payload that is encoded with a schema is decoded before the processor sees it."`
-	EncodeKey     bool `json:"sdk.schema.encode.key.enabled" default:"true" desc:"Whether the schema of the key follows when the processor changes the key's shape."`
-	EncodePayload bool `json:"sdk.schema.encode.payload.enabled" default:"true" desc:"Whether the schema of the payload follows when the processor changes the payload's shape."`
+	// Whether a key that is encoded with a schema is decoded before the processor sees it.
+	DecodeKey bool `json:"sdk.schema.decode.key.enabled" default:"true"`
+	// Whether a payload that is encoded with a schema is decoded before the processor sees it.
+	DecodePayload bool `json:"sdk.schema.decode.payload.enabled" default:"true"`
+	// Whether the schema of the key follows when the processor changes the key's shape.
+	EncodeKey bool `json:"sdk.schema.encode.key.enabled" default:"true"`
+	// Whether the schema of the payload follows when the processor changes the payload's shape.
+	EncodePayload bool `json:"sdk.schema.encode.payload.enabled" default:"true"`
 }
 
 const standardPrefix = "sdk.schema."
 
 // Parameters returns all parameters of a processor: its own and the sdk.* ones.
 func Parameters(plugin sdk.ProcessorPlugin) sdk.Parameters {
-	all := sdk.ParametersOf(standardOptions{})
+	all := sdk.ParametersOf(standardOptions{}, descriptions)
 	for name, value := range plugin.Defaults {
 		param := all[name]
 		param.Default = value

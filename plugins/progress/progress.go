@@ -13,15 +13,24 @@ import (
 // Report is the lag of a source behind the newest data in its system, in the units of the system. A nil field is
 // unknown. The zero Report contains no information.
 type Report struct {
-	Bytes     *int64     `json:"bytes,omitempty" doc:"Bytes that the system holds and the source has not confirmed."`
-	Records   *int64     `json:"records,omitempty" doc:"Records that the system holds and the source has not confirmed."`
-	Parts     []Part     `json:"parts,omitempty" doc:"Partitions, or other parts of the data, with unconfirmed records: at most 20, the largest first."`
-	Seconds   *float64   `json:"seconds,omitempty" doc:"Age of the newest data that was read, in seconds; 0 when all data is read."`
-	At        time.Time  `json:"at,omitzero" doc:"Time of the last query of the system."`
-	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots in progress."`
-	Warning   string     `json:"warning,omitempty" doc:"Failure that is about to happen unless a person acts."`
-	Notes     []string   `json:"notes,omitempty" doc:"Facts that are in order and may surprise, such as a pattern that matches no file."`
-	Skipped   []Skip     `json:"skipped,omitempty" doc:"Data that the source skips so that it can read the rest: at most 20 items, the newest first."`
+	// Bytes that the system holds and the source has not confirmed.
+	Bytes *int64 `json:"bytes,omitempty"`
+	// Records that the system holds and the source has not confirmed.
+	Records *int64 `json:"records,omitempty"`
+	// Partitions, or other parts of the data, with unconfirmed records: at most 20, the largest first.
+	Parts []Part `json:"parts,omitempty"`
+	// Age of the newest data that was read, in seconds; 0 when all data is read.
+	Seconds *float64 `json:"seconds,omitempty"`
+	// Time of the last query of the system.
+	At time.Time `json:"at,omitzero"`
+	// Snapshots in progress.
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
+	// Failure that is about to happen unless a person acts.
+	Warning string `json:"warning,omitempty"`
+	// Facts that are in order and may surprise, such as a pattern that matches no file.
+	Notes []string `json:"notes,omitempty"`
+	// Data that the source skips so that it can read the rest: at most 20 items, the newest first.
+	Skipped []Skip `json:"skipped,omitempty"`
 
 	// Endless means that there is no end, because others send to the source. Records is the number of received records.
 	Endless bool `json:"-"`
@@ -33,8 +42,10 @@ type Report struct {
 
 // Part is a part of a system with its own end, such as a partition.
 type Part struct {
-	Of      string `json:"of" doc:"Name of the partition or other part."`
-	Records int64  `json:"records" doc:"Records of the part that the source has not confirmed."`
+	// Name of the partition or other part.
+	Of string `json:"of"`
+	// Records of the part that the source has not confirmed.
+	Records int64 `json:"records"`
 }
 
 // maxParts limits the parts of a Report.
@@ -76,11 +87,16 @@ func (r *Report) Warn(warnings ...string) {
 
 // Snapshot is the progress of reading the existing data of a table or topic.
 type Snapshot struct {
-	Of        string    `json:"of" doc:"Name of the table or other object that is read completely."`
-	Rows      int64     `json:"rows" doc:"Rows read."`
-	Total     int64     `json:"total,omitempty" doc:"Estimated total number of rows; left out when it is unknown."`
-	StartedAt time.Time `json:"startedAt" doc:"Time at which reading began, or resumed after a restart."`
-	Resumed   int64     `json:"resumed,omitempty" doc:"Rows that were read before reading resumed."`
+	// Name of the table or other object that is read completely.
+	Of string `json:"of"`
+	// Rows read.
+	Rows int64 `json:"rows"`
+	// Estimated total number of rows; left out when it is unknown.
+	Total int64 `json:"total,omitempty"`
+	// Time at which reading began, or resumed after a restart.
+	StartedAt time.Time `json:"startedAt"`
+	// Rows that were read before reading resumed.
+	Resumed int64 `json:"resumed,omitempty"`
 }
 
 // Percent returns the percentage of the rows read, from 0 to 100. ok is false if the total is unknown.

@@ -8,9 +8,12 @@ import (
 
 // Skip is an item of a system that a source skips, so that it can read the others.
 type Skip struct {
-	Of    string    `json:"of" doc:"Name of the skipped file, line, table or other item."`
-	Error string    `json:"error" doc:"Reason for skipping the item."`
-	Since time.Time `json:"since" doc:"Time since which the item is skipped."`
+	// Name of the skipped file, line, table or other item.
+	Of string `json:"of"`
+	// Reason for skipping the item.
+	Error string `json:"error"`
+	// Time since which the item is skipped.
+	Since time.Time `json:"since"`
 }
 
 const (

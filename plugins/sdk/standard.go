@@ -23,11 +23,13 @@ func Standard(c Connector) Connector {
 	}
 	c.standard = true
 	if newSource := c.NewSource; newSource != nil {
-		params := &standardParameters{standard: withDefaults(ParametersOf(sourceOptions{}), c.SourceDefaults)}
+		standard := ParametersOf(sourceOptions{}, descriptions)
+		params := &standardParameters{standard: withDefaults(standard, c.SourceDefaults)}
 		c.NewSource = func() Source { return &standardSource{Source: newSource(), params: params} }
 	}
 	if newDestination := c.NewDestination; newDestination != nil {
-		params := &standardParameters{standard: withDefaults(ParametersOf(destinationOptions{}), c.DestinationDefaults)}
+		standard := ParametersOf(destinationOptions{}, descriptions)
+		params := &standardParameters{standard: withDefaults(standard, c.DestinationDefaults)}
 		c.NewDestination = func() Destination {
 			return &standardDestination{Destination: newDestination(), params: params}
 		}

@@ -17,14 +17,23 @@ import (
 )
 
 type destinationOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Number of records per write. 0: as they arrive. Without sdk.batch.delay, a write waits for this number of records, or until the sources cannot read more."`
-	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Maximum time to wait for more records before a write."`
-	RatePerSecond  float64       `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1" desc:"Maximum number of records per second. 0: no limit."`
-	RateBurst      int           `json:"sdk.rate.burst" default:"0" validate:"gt=-1" desc:"Maximum number of records at once under a rate limit. 0: the records of one second."`
-	Format         string        `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template" desc:"Format of records written as text. opencdc/json encodes raw data in base64, opencdc/text writes it as text."`
-	FormatOptions  string        `json:"sdk.record.format.options" desc:"Template, or comma-separated options such as debezium.schema.name=orders."`
-	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether payloads with a schema are decoded."`
-	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether keys with a schema are decoded."`
+	// Number of records per write. 0: as they arrive. Without sdk.batch.delay, a write waits for this number of
+	// records, or until the sources cannot read more.
+	BatchSize int `json:"sdk.batch.size" default:"0" validate:"gt=-1"`
+	// Maximum time to wait for more records before a write.
+	BatchDelay time.Duration `json:"sdk.batch.delay" default:"0"`
+	// Maximum number of records per second. 0: no limit.
+	RatePerSecond float64 `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1"`
+	// Maximum number of records at once under a rate limit. 0: the records of one second.
+	RateBurst int `json:"sdk.rate.burst" default:"0" validate:"gt=-1"`
+	// Format of records written as text. opencdc/json encodes raw data in base64, opencdc/text writes it as text.
+	Format string `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template"`
+	// Template, or comma-separated options such as debezium.schema.name=orders.
+	FormatOptions string `json:"sdk.record.format.options"`
+	// Whether payloads with a schema are decoded.
+	PayloadEnabled bool `json:"sdk.schema.extract.payload.enabled" default:"true"`
+	// Whether keys with a schema are decoded.
+	KeyEnabled bool `json:"sdk.schema.extract.key.enabled" default:"true"`
 }
 
 // standardDestination is a destination wrapped in the standard middleware.

@@ -13,15 +13,25 @@ import (
 )
 
 type sourceOptions struct {
-	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Maximum number of records in a batch. 0: batches as the connector reads them. Without sdk.batch.delay, a batch waits until it is full, or until the source cannot read more without acknowledgements."`
-	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Maximum time to wait for more records after the first record of a batch."`
-	ContextEnabled bool          `json:"sdk.schema.context.enabled" default:"true" desc:"Whether schema subjects have a context as prefix."`
-	ContextName    string        `json:"sdk.schema.context.name" desc:"Context of schema subjects. Empty: the id of the connector."`
-	ExtractType    string        `json:"sdk.schema.extract.type" default:"avro" validate:"inclusion=avro" desc:"Type of schemas."`
-	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether structured payloads get a schema."`
-	PayloadSubject string        `json:"sdk.schema.extract.payload.subject" default:"payload" desc:"Subject of payload schemas, after the collection of the record."`
-	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether structured keys get a schema."`
-	KeySubject     string        `json:"sdk.schema.extract.key.subject" default:"key" desc:"Subject of key schemas, after the collection of the record."`
+	// Maximum number of records in a batch. 0: batches as the connector reads them. Without sdk.batch.delay, a batch
+	// waits until it is full, or until the source cannot read more without acknowledgements.
+	BatchSize int `json:"sdk.batch.size" default:"0" validate:"gt=-1"`
+	// Maximum time to wait for more records after the first record of a batch.
+	BatchDelay time.Duration `json:"sdk.batch.delay" default:"0"`
+	// Whether schema subjects have a context as prefix.
+	ContextEnabled bool `json:"sdk.schema.context.enabled" default:"true"`
+	// Context of schema subjects. Empty: the id of the connector.
+	ContextName string `json:"sdk.schema.context.name"`
+	// Type of schemas.
+	ExtractType string `json:"sdk.schema.extract.type" default:"avro" validate:"inclusion=avro"`
+	// Whether structured payloads get a schema.
+	PayloadEnabled bool `json:"sdk.schema.extract.payload.enabled" default:"true"`
+	// Subject of payload schemas, after the collection of the record.
+	PayloadSubject string `json:"sdk.schema.extract.payload.subject" default:"payload"`
+	// Whether structured keys get a schema.
+	KeyEnabled bool `json:"sdk.schema.extract.key.enabled" default:"true"`
+	// Subject of key schemas, after the collection of the record.
+	KeySubject string `json:"sdk.schema.extract.key.subject" default:"key"`
 }
 
 // standardSource is a source wrapped in the standard middleware.

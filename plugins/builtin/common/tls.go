@@ -10,10 +10,16 @@ import (
 // TLS contains the TLS settings of a connector, which embeds it. They are PEM texts, so that references can insert them
 // from files and credentials.
 type TLS struct {
-	Cert     string `json:"tls.cert" desc:"Certificate chain to present, PEM text such as ${file:/etc/conduit/cert.pem}. A server with a certificate accepts only TLS."`
-	Key      string `json:"tls.key" desc:"Private key of tls.cert, PEM text."`
-	CA       string `json:"tls.ca" desc:"Certificates of the authorities that verify the certificate of the peer, PEM text. A server with this setting requires client certificates; a client without it uses the authorities of the system."`
-	Insecure bool   `json:"tls.insecureSkipVerify" default:"false" desc:"Whether a client accepts any certificate of the server. For tests."`
+	// Certificate chain to present, PEM text such as ${file:/etc/conduit/cert.pem}. A server with a certificate accepts
+	// only TLS.
+	Cert string `json:"tls.cert"`
+	// Private key of tls.cert, PEM text.
+	Key string `json:"tls.key"`
+	// Certificates of the authorities that verify the certificate of the peer, PEM text. A server with this setting
+	// requires client certificates; a client without it uses the authorities of the system.
+	CA string `json:"tls.ca"`
+	// Whether a client accepts any certificate of the server. For tests.
+	Insecure bool `json:"tls.insecureSkipVerify" default:"false"`
 }
 
 // Client returns the TLS configuration of a client.

@@ -20,12 +20,17 @@ import (
 
 // commandSettings define the command, and when it runs again.
 type commandSettings struct {
-	Command string `json:"command" desc:"Command to run: the program and its arguments as a JSON list. It runs without a shell."`
-	Shell   string `json:"shell" desc:"Command to run with /bin/sh, instead of command."`
-	Restart string `json:"restart" default:"on-failure" validate:"inclusion=always|on-failure|never" desc:"When to run the command again after it has ended."`
+	// Command to run: the program and its arguments as a JSON list. It runs without a shell.
+	Command string `json:"command"`
+	// Command to run with /bin/sh, instead of command.
+	Shell string `json:"shell"`
+	// When to run the command again after it has ended.
+	Restart string `json:"restart" default:"on-failure" validate:"inclusion=always|on-failure|never"`
 	Backoff struct {
-		Min time.Duration `json:"min" default:"1s" validate:"gt=0" desc:"First pause before the command runs again. It doubles while the command does nothing."`
-		Max time.Duration `json:"max" default:"1m" validate:"gt=0" desc:"Longest pause."`
+		// First pause before the command runs again. It doubles while the command does nothing.
+		Min time.Duration `json:"min" default:"1s" validate:"gt=0"`
+		// Longest pause.
+		Max time.Duration `json:"max" default:"1m" validate:"gt=0"`
 	} `json:"backoff"`
 }
 

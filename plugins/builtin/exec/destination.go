@@ -19,7 +19,9 @@ import (
 
 type destinationSettings struct {
 	commandSettings
-	Confirm bool `json:"confirm" default:"false" desc:"Whether the command prints a line after it has processed a record: ok, or the reason why it refuses the record. Otherwise a record counts as written once it is in the standard input of the command."`
+	// Whether the command prints a line after it has processed a record: ok, or the reason why it refuses the record.
+	// Otherwise a record counts as written once it is in the standard input of the command.
+	Confirm bool `json:"confirm" default:"false"`
 }
 
 // destination writes records to a command.
@@ -42,7 +44,7 @@ type destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings) }
+func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings, descriptions) }
 
 // Configure validates and stores the settings.
 func (d *destination) Configure(_ context.Context, settings map[string]string) (err error) {

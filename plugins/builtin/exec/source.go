@@ -21,8 +21,10 @@ import (
 
 type sourceSettings struct {
 	commandSettings
-	Format string `json:"format" default:"raw" validate:"inclusion=raw|json|singer" desc:"Format of a line: text (raw), an object (json) or a message of the Singer format (singer)."`
-	Resume string `json:"resume" default:"no" validate:"inclusion=no|skip" desc:"For raw and json: whether a restarted command prints the same lines again, so that the source skips them."`
+	// Format of a line: text (raw), an object (json) or a message of the Singer format (singer).
+	Format string `json:"format" default:"raw" validate:"inclusion=raw|json|singer"`
+	// For raw and json: whether a restarted command prints the same lines again, so that the source skips them.
+	Resume string `json:"resume" default:"no" validate:"inclusion=no|skip"`
 }
 
 // source converts the output lines of a command to records.
@@ -46,7 +48,7 @@ type source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(s.settings) }
+func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(s.settings, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *source) Configure(_ context.Context, settings map[string]string) (err error) {

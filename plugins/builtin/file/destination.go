@@ -27,13 +27,25 @@ const (
 type destinationSettings struct {
 	rotateSettings
 
-	Path      string `json:"path" template:"true" validate:"required" desc:"Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl or out/{{ strftime \"%Y-%m-%d/%H\" }}.jsonl. The file is created if it does not exist, and with a template the directories behind the first {{, too. Other directories must exist."`
-	OpenFiles int    `json:"openFiles" default:"100" validate:"gt=0" desc:"Maximum number of open files when path is a template. The least recently written file is closed to open another."`
-	PerHour   int    `json:"filesPerHour" default:"10000" validate:"gt=0" desc:"Maximum number of files that are created in an hour when path is a template. A record that needs another file is refused."`
-	Empty     string `json:"emptyValue" literal:"true" default:"unknown" validate:"required" desc:"Text for a value in a template of path that is empty."`
-	Zone      string `json:"timezone" default:"UTC" desc:"Time zone of strftime in a template of path, such as Local or Europe/Vienna."`
-	Packing   string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"Compression of the file. Every write is a complete member of gzip, or a frame of Zstandard. path must end in .gz or .zst."`
-	Fsync     bool   `json:"fsync" default:"true" desc:"Whether records are synced to disk, safe from a power cut, before they are acknowledged. It has no effect on pipes and terminals."`
+	// Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl or out/{{
+	// strftime "%Y-%m-%d/%H" }}.jsonl. The file is created if it does not exist, and with a template the directories
+	// behind the first {{, too. Other directories must exist.
+	Path string `json:"path" template:"true" validate:"required"`
+	// Maximum number of open files when path is a template. The least recently written file is closed to open another.
+	OpenFiles int `json:"openFiles" default:"100" validate:"gt=0"`
+	// Maximum number of files that are created in an hour when path is a template. A record that needs another file is
+	// refused.
+	PerHour int `json:"filesPerHour" default:"10000" validate:"gt=0"`
+	// Text for a value in a template of path that is empty.
+	Empty string `json:"emptyValue" literal:"true" default:"unknown" validate:"required"`
+	// Time zone of strftime in a template of path, such as Local or Europe/Vienna.
+	Zone string `json:"timezone" default:"UTC"`
+	// Compression of the file. Every write is a complete member of gzip, or a frame of Zstandard. path must end in .gz
+	// or .zst.
+	Packing string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd"`
+	// Whether records are synced to disk, safe from a power cut, before they are acknowledged. It has no effect on
+	// pipes and terminals.
+	Fsync bool `json:"fsync" default:"true"`
 }
 
 // Destination appends each record to a file, in the record format of the connector and followed by a newline. The path
@@ -61,7 +73,7 @@ type Destination struct {
 var buffers = sync.Pool{New: func() any { return &[]byte{} }}
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {

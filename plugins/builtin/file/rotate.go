@@ -15,10 +15,16 @@ import (
 
 // rotateSettings define when a file is rotated, and what happens to rotated files.
 type rotateSettings struct {
-	Size        int64         `json:"rotate.size" default:"0" validate:"gt=-1" desc:"Maximum size of the file in bytes. Before a write that would exceed it, the file is renamed and a new one created. 0: no limit."`
-	Interval    time.Duration `json:"rotate.interval" default:"0s" validate:"gt=-1" desc:"Rotation interval, such as 1h or 24h, aligned to UTC. The file is renamed with the first write after the interval. 0: never."`
-	Compression string        `json:"rotate.compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"Compression of rotated files."`
-	Keep        int           `json:"rotate.keep" default:"0" validate:"gt=-1" desc:"Number of rotated files to keep. Older ones are removed. 0: all."`
+	// Maximum size of the file in bytes. Before a write that would exceed it, the file is renamed and a new one
+	// created. 0: no limit.
+	Size int64 `json:"rotate.size" default:"0" validate:"gt=-1"`
+	// Rotation interval, such as 1h or 24h, aligned to UTC. The file is renamed with the first write after the
+	// interval. 0: never.
+	Interval time.Duration `json:"rotate.interval" default:"0s" validate:"gt=-1"`
+	// Compression of rotated files.
+	Compression string `json:"rotate.compression" default:"none" validate:"inclusion=none|gzip|zstd"`
+	// Number of rotated files to keep. Older ones are removed. 0: all.
+	Keep int `json:"rotate.keep" default:"0" validate:"gt=-1"`
 }
 
 func (s *rotateSettings) on() bool { return s.Size > 0 || s.Interval > 0 }

@@ -29,13 +29,25 @@ const (
 )
 
 type settings struct {
-	Path        string        `json:"path" literal:"true" validate:"required" desc:"Path of the file to read, a directory, or a pattern such as /var/log/*.log or /var/log/**/*.log, where ** stands for any directories. It need not exist yet."`
-	Exclude     []string      `json:"exclude" literal:"true" desc:"Patterns of files, and of directories with all their files, that a directory or a pattern in path does not include. A pattern without / matches a name, such as *.tmp; one with / a whole path, such as /var/log/**/debug."`
-	Start       string        `json:"start" default:"beginning" validate:"inclusion=beginning|end" desc:"Where reading begins in the files that exist when the pipeline starts for the first time. end: behind their last complete line. Files that appear later are read from their beginning."`
-	OpenFiles   int           `json:"openFiles" default:"500" validate:"gt=0" desc:"Maximum number of open files. Of more files, those that were read to their ends are closed, and opened again when they change."`
-	Compression string        `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd" desc:"Compression of the content. auto: by the extension, .gz or .zst."`
-	GroupBegin  string        `json:"multiline.start" desc:"Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that do not match belong to the previous record. Empty: every line is a record."`
-	GroupWait   time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0" desc:"Maximum time that a record waits for more lines."`
+	// Path of the file to read, a directory, or a pattern such as /var/log/*.log or /var/log/**/*.log, where ** stands
+	// for any directories. It need not exist yet.
+	Path string `json:"path" literal:"true" validate:"required"`
+	// Patterns of files, and of directories with all their files, that a directory or a pattern in path does not
+	// include. A pattern without / matches a name, such as *.tmp; one with / a whole path, such as /var/log/**/debug.
+	Exclude []string `json:"exclude" literal:"true"`
+	// Where reading begins in the files that exist when the pipeline starts for the first time. end: behind their last
+	// complete line. Files that appear later are read from their beginning.
+	Start string `json:"start" default:"beginning" validate:"inclusion=beginning|end"`
+	// Maximum number of open files. Of more files, those that were read to their ends are closed, and opened again when
+	// they change.
+	OpenFiles int `json:"openFiles" default:"500" validate:"gt=0"`
+	// Compression of the content. auto: by the extension, .gz or .zst.
+	Compression string `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd"`
+	// Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that do not match belong to
+	// the previous record. Empty: every line is a record.
+	GroupBegin string `json:"multiline.start"`
+	// Maximum time that a record waits for more lines.
+	GroupWait time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0"`
 }
 
 // options returns the options for converting content to records.
@@ -82,7 +94,7 @@ type reader interface {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) (err error) {

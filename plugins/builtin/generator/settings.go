@@ -17,12 +17,17 @@ import (
 
 // settings are the decoded settings.
 type settings struct {
-	Rate        *float64       `json:"rate" desc:"Maximum number of records per second over all collections. 0 or empty: no limit."`
-	RecordCount int64          `json:"recordCount" default:"0" validate:"gt=-1" desc:"Number of records to generate, counted across restarts. 0: no end."`
-	ReadTime    *time.Duration `json:"readTime" desc:"Time to generate one record. Deprecated: use rate."`
-	Burst       struct {
-		SleepTime    time.Duration `json:"sleepTime" desc:"Pause between bursts. 0: no bursts."`
-		GenerateTime time.Duration `json:"generateTime" default:"1s" desc:"Duration of a burst."`
+	// Maximum number of records per second over all collections. 0 or empty: no limit.
+	Rate *float64 `json:"rate"`
+	// Number of records to generate, counted across restarts. 0: no end.
+	RecordCount int64 `json:"recordCount" default:"0" validate:"gt=-1"`
+	// Time to generate one record. Deprecated: use rate.
+	ReadTime *time.Duration `json:"readTime"`
+	Burst    struct {
+		// Pause between bursts. 0: no bursts.
+		SleepTime time.Duration `json:"sleepTime"`
+		// Duration of a burst.
+		GenerateTime time.Duration `json:"generateTime" default:"1s"`
 	} `json:"burst"`
 	collectionSettings
 	Collections map[string]collectionSettings `json:"collections"`
@@ -30,11 +35,16 @@ type settings struct {
 
 // collectionSettings are the settings of a collection.
 type collectionSettings struct {
-	Operations []string `json:"operations" default:"create" validate:"required" desc:"Comma-separated operations (create, update, delete, snapshot). Each record gets a random one."`
+	// Comma-separated operations (create, update, delete, snapshot). Each record gets a random one.
+	Operations []string `json:"operations" default:"create" validate:"required"`
 	Format     struct {
-		Type    string            `json:"type" validate:"inclusion=raw|structured|file" desc:"Format of the payload: structured (an object), raw (the JSON text of an object) or file (the content of a file)."`
-		Options map[string]string `json:"options" desc:"For raw and structured: the type of the field of this name: int, string, time, bool or duration."`
-		Path    string            `json:"options.path" literal:"true" desc:"For file: the path of the file."`
+		// Format of the payload: structured (an object), raw (the JSON text of an object) or file (the content of a
+		// file).
+		Type string `json:"type" validate:"inclusion=raw|structured|file"`
+		// For raw and structured: the type of the field of this name: int, string, time, bool or duration.
+		Options map[string]string `json:"options"`
+		// For file: the path of the file.
+		Path string `json:"options.path" literal:"true"`
 	} `json:"format"`
 }
 

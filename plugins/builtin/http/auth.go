@@ -16,11 +16,16 @@ import (
 
 // authSettings are the credentials of requests, on both sides.
 type authSettings struct {
-	Token      string `json:"auth.token" desc:"Token in the header Authorization, as Bearer TOKEN. By reference, such as ${file:/etc/conduit/token}."`
-	Username   string `json:"auth.username" desc:"User of basic authentication."`
-	Password   string `json:"auth.password" desc:"Password of basic authentication. By reference."`
-	HMACSecret string `json:"auth.hmac.secret" desc:"Key of an HMAC-SHA256 over the body, in the header auth.hmac.header. By reference."`
-	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256" desc:"Header with the HMAC: sha256= and hexadecimal digits. A server also accepts digits without the prefix."`
+	// Token in the header Authorization, as Bearer TOKEN. By reference, such as ${file:/etc/conduit/token}.
+	Token string `json:"auth.token"`
+	// User of basic authentication.
+	Username string `json:"auth.username"`
+	// Password of basic authentication. By reference.
+	Password string `json:"auth.password"`
+	// Key of an HMAC-SHA256 over the body, in the header auth.hmac.header. By reference.
+	HMACSecret string `json:"auth.hmac.secret"`
+	// Header with the HMAC: sha256= and hexadecimal digits. A server also accepts digits without the prefix.
+	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256"`
 }
 
 // none reports whether the settings have no credentials.

@@ -13,17 +13,30 @@ import (
 )
 
 type destinationSettings struct {
-	URL         string            `json:"url" literal:"true" validate:"required" desc:"URL to send records to."`
-	Method      string            `json:"method" default:"POST" validate:"inclusion=POST|PUT|PATCH" desc:"Method of the requests."`
-	Headers     map[string]string `json:"headers" literal:"true" desc:"Headers of the requests, by name."`
-	Body        string            `json:"body.format" default:"single" validate:"inclusion=single|json|lines" desc:"Content of a request. single: one record. json: a JSON array of records. lines: one record per line. Each record is in the format of sdk.record.format."`
-	ContentType string            `json:"body.contentType" literal:"true" desc:"Content-Type of the requests. Default: application/json, or application/x-ndjson with lines."`
-	Compression string            `json:"body.compression" default:"none" validate:"inclusion=none|gzip" desc:"Compression of bodies."`
-	MaxRecords  int               `json:"batch.maxRecords" default:"100" validate:"gt=0" desc:"Maximum number of records in a request, with json and lines."`
-	MaxBytes    int               `json:"batch.maxBytes" default:"1048576" validate:"gt=0" desc:"Maximum size in bytes of a body with several records, before compression."`
-	Idempotency string            `json:"idempotency.header" literal:"true" default:"Idempotency-Key" desc:"Header with an idempotency key: retries of the same records have the same key, with single also after a restart."`
-	Timeout     time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout of a request."`
-	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which a request with a temporary failure is retried. After that the pipeline fails and is restarted with backoff."`
+	// URL to send records to.
+	URL string `json:"url" literal:"true" validate:"required"`
+	// Method of the requests.
+	Method string `json:"method" default:"POST" validate:"inclusion=POST|PUT|PATCH"`
+	// Headers of the requests, by name.
+	Headers map[string]string `json:"headers" literal:"true"`
+	// Content of a request. single: one record. json: a JSON array of records. lines: one record per line. Each record
+	// is in the format of sdk.record.format.
+	Body string `json:"body.format" default:"single" validate:"inclusion=single|json|lines"`
+	// Content-Type of the requests. Default: application/json, or application/x-ndjson with lines.
+	ContentType string `json:"body.contentType" literal:"true"`
+	// Compression of bodies.
+	Compression string `json:"body.compression" default:"none" validate:"inclusion=none|gzip"`
+	// Maximum number of records in a request, with json and lines.
+	MaxRecords int `json:"batch.maxRecords" default:"100" validate:"gt=0"`
+	// Maximum size in bytes of a body with several records, before compression.
+	MaxBytes int `json:"batch.maxBytes" default:"1048576" validate:"gt=0"`
+	// Header with an idempotency key: retries of the same records have the same key, with single also after a restart.
+	Idempotency string `json:"idempotency.header" literal:"true" default:"Idempotency-Key"`
+	// Timeout of a request.
+	Timeout time.Duration `json:"timeout" default:"30s" validate:"gt=0"`
+	// Time for which a request with a temporary failure is retried. After that the pipeline fails and is restarted with
+	// backoff.
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 
 	authSettings
 	common.TLS
@@ -48,7 +61,9 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {

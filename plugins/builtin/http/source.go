@@ -14,33 +14,62 @@ import (
 )
 
 type sourceSettings struct {
-	Address        string        `json:"address" default:"127.0.0.1:8090" desc:"Host and port to listen on, unless url is set."`
-	Path           string        `json:"path" default:"/" validate:"regex=^/[^\\s{}]*$" desc:"Path of accepted requests; with a trailing / it includes all paths below."`
-	Methods        []string      `json:"methods" default:"POST" desc:"Methods of accepted requests."`
-	Headers        []string      `json:"metadata.headers" desc:"Headers of received requests, or of polled responses, that become metadata http.header.NAME."`
-	AckTimeout     time.Duration `json:"ack.timeout" default:"30s" validate:"gt=0" desc:"Maximum time that a request waits for the acknowledgement of its records. Then the response is 503."`
-	MaxBody        int64         `json:"body.maxBytes" default:"8388608" validate:"gt=0" desc:"Maximum size of an uncompressed body in bytes."`
-	Body           string        `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json" desc:"Conversion of a body to records. raw: one record. lines: one for each line. json: one for each element of an array, or one. auto: by its Content-Type."`
-	MaxRequests    int           `json:"limit.requests" default:"1000" validate:"gt=0" desc:"Maximum number of requests that wait for acknowledgements. Further requests get 503."`
-	Connections    int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. At the limit, idle connections are closed in favour of new ones. All sources together hold at most half of the file descriptors of the agent."`
-	MaxBytes       int64         `json:"limit.bytes" default:"33554432" validate:"gt=0" desc:"Maximum total size in bytes of waiting bodies. Further requests get 503."`
-	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Maximum number of requests per second. Further requests get 429. 0: no limit."`
-	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether other hosts may send requests without credentials."`
+	// Host and port to listen on, unless url is set.
+	Address string `json:"address" default:"127.0.0.1:8090"`
+	// Path of accepted requests; with a trailing / it includes all paths below.
+	Path string `json:"path" default:"/" validate:"regex=^/[^\\s{}]*$"`
+	// Methods of accepted requests.
+	Methods []string `json:"methods" default:"POST"`
+	// Headers of received requests, or of polled responses, that become metadata http.header.NAME.
+	Headers []string `json:"metadata.headers"`
+	// Maximum time that a request waits for the acknowledgement of its records. Then the response is 503.
+	AckTimeout time.Duration `json:"ack.timeout" default:"30s" validate:"gt=0"`
+	// Maximum size of an uncompressed body in bytes.
+	MaxBody int64 `json:"body.maxBytes" default:"8388608" validate:"gt=0"`
+	// Conversion of a body to records. raw: one record. lines: one for each line. json: one for each element of an
+	// array, or one. auto: by its Content-Type.
+	Body string `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json"`
+	// Maximum number of requests that wait for acknowledgements. Further requests get 503.
+	MaxRequests int `json:"limit.requests" default:"1000" validate:"gt=0"`
+	// Maximum number of connections. At the limit, idle connections are closed in favour of new ones. All sources
+	// together hold at most half of the file descriptors of the agent.
+	Connections int `json:"limit.connections" default:"1000" validate:"gt=0"`
+	// Maximum total size in bytes of waiting bodies. Further requests get 503.
+	MaxBytes int64 `json:"limit.bytes" default:"33554432" validate:"gt=0"`
+	// Maximum number of requests per second. Further requests get 429. 0: no limit.
+	Rate float64 `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1"`
+	// Whether other hosts may send requests without credentials.
+	AllowAnonymous bool `json:"auth.allowAnonymous" default:"false"`
 
-	URL           string            `json:"url" literal:"true" desc:"URL to poll. Without it the source is a server."`
-	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of poll requests."`
-	Request       string            `json:"request.body" desc:"Body of poll requests."`
-	RequestHeader map[string]string `json:"headers" literal:"true" desc:"Headers of poll requests, by name."`
-	Period        time.Duration     `json:"pollingPeriod" default:"1m" validate:"gt=0" desc:"Pause before the next poll when the last response had no more records."`
-	Timeout       time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout for sending or receiving a request or a response."`
-	Records       string            `json:"records.path" desc:"Path of the records in a JSON response, such as data.items."`
-	CursorField   string            `json:"cursor.field" desc:"Field that increases from record to record, such as updated_at or meta.id. Polling resumes after its last value."`
-	CursorPath    string            `json:"cursor.path" desc:"Path of the next cursor in a JSON response, such as next_cursor. Instead of cursor.field."`
-	CursorParam   string            `json:"cursor.param" desc:"Query parameter that receives the last value."`
-	CursorStart   string            `json:"cursor.initial" desc:"Value of the parameter in the first poll. Empty: the parameter is omitted."`
-	Pages         string            `json:"pagination" default:"none" validate:"inclusion=none|link|token|page" desc:"Method to find the next page. link: header Link with rel=next. token: a URL or token at pagination.path. page: the number in pagination.param grows until a page is empty."`
-	PagesPath     string            `json:"pagination.path" desc:"Path of the URL or token of the next page in a JSON response."`
-	PagesParam    string            `json:"pagination.param" desc:"Query parameter that receives the token or the page number, which starts at 1."`
+	// URL to poll. Without it the source is a server.
+	URL string `json:"url" literal:"true"`
+	// Method of poll requests.
+	Method string `json:"method" default:"GET" validate:"inclusion=GET|POST"`
+	// Body of poll requests.
+	Request string `json:"request.body"`
+	// Headers of poll requests, by name.
+	RequestHeader map[string]string `json:"headers" literal:"true"`
+	// Pause before the next poll when the last response had no more records.
+	Period time.Duration `json:"pollingPeriod" default:"1m" validate:"gt=0"`
+	// Timeout for sending or receiving a request or a response.
+	Timeout time.Duration `json:"timeout" default:"30s" validate:"gt=0"`
+	// Path of the records in a JSON response, such as data.items.
+	Records string `json:"records.path"`
+	// Field that increases from record to record, such as updated_at or meta.id. Polling resumes after its last value.
+	CursorField string `json:"cursor.field"`
+	// Path of the next cursor in a JSON response, such as next_cursor. Instead of cursor.field.
+	CursorPath string `json:"cursor.path"`
+	// Query parameter that receives the last value.
+	CursorParam string `json:"cursor.param"`
+	// Value of the parameter in the first poll. Empty: the parameter is omitted.
+	CursorStart string `json:"cursor.initial"`
+	// Method to find the next page. link: header Link with rel=next. token: a URL or token at pagination.path. page:
+	// the number in pagination.param grows until a page is empty.
+	Pages string `json:"pagination" default:"none" validate:"inclusion=none|link|token|page"`
+	// Path of the URL or token of the next page in a JSON response.
+	PagesPath string `json:"pagination.path"`
+	// Query parameter that receives the token or the page number, which starts at 1.
+	PagesParam string `json:"pagination.param"`
 
 	authSettings
 	common.TLS
@@ -136,7 +165,9 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {

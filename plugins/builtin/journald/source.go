@@ -18,13 +18,21 @@ import (
 )
 
 type settings struct {
-	Directory string   `json:"directory" literal:"true" desc:"Directory with journal files. Default: the journal of this host."`
-	Namespace string   `json:"namespace" literal:"true" desc:"Namespace of the journal."`
-	Units     []string `json:"units" literal:"true" desc:"Units to read, such as nginx.service or ssh*. Default: all."`
-	Priority  string   `json:"priority" validate:"inclusion=emerg|alert|crit|err|warning|notice|info|debug" desc:"Lowest priority of entries to read: emerg, alert, crit, err, warning, notice, info or debug. Default: all."`
-	Matches   []string `json:"matches" desc:"Fields that an entry must have, as NAME=VALUE. Values of the same field are alternatives."`
-	Start     string   `json:"start" default:"oldest" validate:"inclusion=oldest|boot|newest" desc:"Starting point without a position: the oldest entry, the first one since boot, or new entries."`
-	Gap       string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"Action when entries were removed before they were read: stop with an error, or log it and continue with the remaining entries."`
+	// Directory with journal files. Default: the journal of this host.
+	Directory string `json:"directory" literal:"true"`
+	// Namespace of the journal.
+	Namespace string `json:"namespace" literal:"true"`
+	// Units to read, such as nginx.service or ssh*. Default: all.
+	Units []string `json:"units" literal:"true"`
+	// Lowest priority of entries to read: emerg, alert, crit, err, warning, notice, info or debug. Default: all.
+	Priority string `json:"priority" validate:"inclusion=emerg|alert|crit|err|warning|notice|info|debug"`
+	// Fields that an entry must have, as NAME=VALUE. Values of the same field are alternatives.
+	Matches []string `json:"matches"`
+	// Starting point without a position: the oldest entry, the first one since boot, or new entries.
+	Start string `json:"start" default:"oldest" validate:"inclusion=oldest|boot|newest"`
+	// Action when entries were removed before they were read: stop with an error, or log it and continue with the
+	// remaining entries.
+	Gap string `json:"gap" default:"stop" validate:"inclusion=stop|continue"`
 }
 
 var match = texts.Regexp(`^[A-Z0-9_]+=`)
@@ -70,7 +78,7 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {

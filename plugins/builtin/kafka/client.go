@@ -22,14 +22,22 @@ import (
 
 // clientSettings are the connection settings of source and destination.
 type clientSettings struct {
-	Servers            []string      `json:"servers" validate:"required" desc:"Brokers for the initial connection, as host:port. They report the other brokers."`
-	ClientID           string        `json:"clientID" literal:"true" default:"conduit-connector-kafka" desc:"Client name in the logs and quotas of brokers."`
-	TLS                bool          `json:"tls.enabled" default:"false" desc:"Whether connections use TLS. Otherwise the certificate settings have no effect."`
-	CACert             string        `json:"caCert" desc:"Certificates, in PEM, to trust in addition to those of the system."`
-	ClientCert         string        `json:"clientCert" desc:"Certificate of this client, in PEM."`
-	ClientKey          string        `json:"clientKey" desc:"Key of the certificate, in PEM."`
-	InsecureSkipVerify bool          `json:"insecureSkipVerify" default:"false" desc:"Whether to skip verification of broker certificates. Anyone can then impersonate a broker."`
-	Timeout            time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of a broker's response, in addition to the wait time of the request. After it the connection is closed."`
+	// Brokers for the initial connection, as host:port. They report the other brokers.
+	Servers []string `json:"servers" validate:"required"`
+	// Client name in the logs and quotas of brokers.
+	ClientID string `json:"clientID" literal:"true" default:"conduit-connector-kafka"`
+	// Whether connections use TLS. Otherwise the certificate settings have no effect.
+	TLS bool `json:"tls.enabled" default:"false"`
+	// Certificates, in PEM, to trust in addition to those of the system.
+	CACert string `json:"caCert"`
+	// Certificate of this client, in PEM.
+	ClientCert string `json:"clientCert"`
+	// Key of the certificate, in PEM.
+	ClientKey string `json:"clientKey"`
+	// Whether to skip verification of broker certificates. Anyone can then impersonate a broker.
+	InsecureSkipVerify bool `json:"insecureSkipVerify" default:"false"`
+	// Timeout of a broker's response, in addition to the wait time of the request. After it the connection is closed.
+	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`
 	saslSettings
 }
 

@@ -21,16 +21,28 @@ import (
 
 type destinationSettings struct {
 	clientSettings
-	Topic           string        `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template of its name."`
-	Acks            string        `json:"acks" default:"all" validate:"inclusion=none|one|all" desc:"Number of replicas that must have a message before it counts as written. With less than all, messages can be lost, repeated and reordered."`
-	Compression     string        `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd" desc:"Compression of batches, if the brokers support it."`
-	BatchBytes      int32         `json:"batchBytes" default:"1000012" validate:"gt=0" desc:"Maximum size of a batch of messages in bytes, before compression. It must not exceed max.message.bytes of the topic."`
-	DeliveryTimeout time.Duration `json:"deliveryTimeout" default:"0" validate:"gt=-1" desc:"Maximum time for attempts to write a message. After it the pipeline fails. 0: no limit."`
+	// Topic, or a Go template of its name.
+	Topic string `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}"`
+	// Number of replicas that must have a message before it counts as written. With less than all, messages can be
+	// lost, repeated and reordered.
+	Acks string `json:"acks" default:"all" validate:"inclusion=none|one|all"`
+	// Compression of batches, if the brokers support it.
+	Compression string `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd"`
+	// Maximum size of a batch of messages in bytes, before compression. It must not exceed max.message.bytes of the
+	// topic.
+	BatchBytes int32 `json:"batchBytes" default:"1000012" validate:"gt=0"`
+	// Maximum time for attempts to write a message. After it the pipeline fails. 0: no limit.
+	DeliveryTimeout time.Duration `json:"deliveryTimeout" default:"0" validate:"gt=-1"`
 
-	Headers    bool   `json:"headers" default:"false" desc:"Whether metadata kafka.header.NAME become headers."`
-	Timestamp  string `json:"timestamp" default:"now" validate:"inclusion=now|record" desc:"Timestamp of messages. now: the time of the write. record: the creation time of the record (opencdc.createdAt), if set."`
-	Partition  string `json:"partition" template:"true" desc:"Partition number, or a Go template of it. Empty: chosen by the key."`
-	Tombstones bool   `json:"tombstones" default:"false" desc:"Whether delete records become messages without a value, for compacted topics."`
+	// Whether metadata kafka.header.NAME become headers.
+	Headers bool `json:"headers" default:"false"`
+	// Timestamp of messages. now: the time of the write. record: the creation time of the record (opencdc.createdAt),
+	// if set.
+	Timestamp string `json:"timestamp" default:"now" validate:"inclusion=now|record"`
+	// Partition number, or a Go template of it. Empty: chosen by the key.
+	Partition string `json:"partition" template:"true"`
+	// Whether delete records become messages without a value, for compacted topics.
+	Tombstones bool `json:"tombstones" default:"false"`
 
 	onceSettings
 }
@@ -106,7 +118,7 @@ type Destination struct {
 }
 
 // Parameters describes the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
 
 // notInName matches a character that is invalid in a topic name.
 var notInName = texts.Regexp(`[^a-zA-Z0-9._\-]`)

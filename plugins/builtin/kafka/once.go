@@ -14,9 +14,14 @@ import (
 )
 
 type onceSettings struct {
-	ExactlyOnce     bool   `json:"exactlyOnce" default:"false" desc:"Whether records and their positions are written in one transaction, so that no record is duplicated after a restart. For consumers that read only committed transactions."`
-	TransactionalID string `json:"transactionalID" literal:"true" desc:"Transactional id, used by this destination only. Default: conduit- and a name derived from the connector's id."`
-	PositionsTopic  string `json:"positionsTopic" literal:"true" desc:"Topic for the positions of the last written records, used by this destination only, with one partition. Default: conduit-positions- and a name derived from the connector's id. It is created if it does not exist."`
+	// Whether records and their positions are written in one transaction, so that no record is duplicated after a
+	// restart. For consumers that read only committed transactions.
+	ExactlyOnce bool `json:"exactlyOnce" default:"false"`
+	// Transactional id, used by this destination only. Default: conduit- and a name derived from the connector's id.
+	TransactionalID string `json:"transactionalID" literal:"true"`
+	// Topic for the positions of the last written records, used by this destination only, with one partition. Default:
+	// conduit-positions- and a name derived from the connector's id. It is created if it does not exist.
+	PositionsTopic string `json:"positionsTopic" literal:"true"`
 }
 
 // once writes records together with their positions in transactions. After a restart an agent resends the outstanding

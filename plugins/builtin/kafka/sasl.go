@@ -16,12 +16,18 @@ import (
 
 // saslSettings are the settings for authentication.
 type saslSettings struct {
-	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"Authentication mechanism of this client. Empty: none, or the certificate."`
-	Username  string `json:"saslUsername" desc:"User, or id of the OAuth client."`
-	Password  string `json:"saslPassword" desc:"Password, or secret of the OAuth client."`
-	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, if saslTokenURL is not set. By reference, such as ${file:/run/conduit/kafka-token}."`
-	TokenURL  string `json:"saslTokenURL" desc:"URL from which OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2."`
-	Scope     string `json:"saslScope" desc:"Scopes to request, separated by spaces."`
+	// Authentication mechanism of this client. Empty: none, or the certificate.
+	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER"`
+	// User, or id of the OAuth client.
+	Username string `json:"saslUsername"`
+	// Password, or secret of the OAuth client.
+	Password string `json:"saslPassword"`
+	// Token for OAUTHBEARER, if saslTokenURL is not set. By reference, such as ${file:/run/conduit/kafka-token}.
+	Token string `json:"saslToken"`
+	// URL from which OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2.
+	TokenURL string `json:"saslTokenURL"`
+	// Scopes to request, separated by spaces.
+	Scope string `json:"saslScope"`
 }
 
 // mechanism returns the SASL mechanism, or nil if the settings name none.

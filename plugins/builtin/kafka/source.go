@@ -25,18 +25,31 @@ import (
 
 type sourceSettings struct {
 	clientSettings
-	Topics               []string      `json:"topics" literal:"true" validate:"required" desc:"Topics to read, by their exact names."`
-	GroupID              string        `json:"groupID" literal:"true" desc:"Consumer group. Empty: a group of this source, whose generated name is stored in the position."`
-	ReadFromBeginning    bool          `json:"readFromBeginning" default:"false" desc:"Starting point in a partition without an offset in the position or the group: its oldest message, or new messages."`
-	RetryGroupJoinErrors bool          `json:"retryGroupJoinErrors" default:"true" desc:"Whether joining the group is retried after an error. Otherwise the pipeline fails."`
-	CommitOffsetsSize    int           `json:"commitOffsetsSize" default:"1000" validate:"gt=-1" desc:"Number of acknowledged messages after which offsets are committed to the group."`
-	CommitOffsetsDelay   time.Duration `json:"commitOffsetsDelay" default:"5s" validate:"gt=-1" desc:"Maximum time after which acknowledged offsets are committed to the group."`
+	// Topics to read, by their exact names.
+	Topics []string `json:"topics" literal:"true" validate:"required"`
+	// Consumer group. Empty: a group of this source, whose generated name is stored in the position.
+	GroupID string `json:"groupID" literal:"true"`
+	// Starting point in a partition without an offset in the position or the group: its oldest message, or new
+	// messages.
+	ReadFromBeginning bool `json:"readFromBeginning" default:"false"`
+	// Whether joining the group is retried after an error. Otherwise the pipeline fails.
+	RetryGroupJoinErrors bool `json:"retryGroupJoinErrors" default:"true"`
+	// Number of acknowledged messages after which offsets are committed to the group.
+	CommitOffsetsSize int `json:"commitOffsetsSize" default:"1000" validate:"gt=-1"`
+	// Maximum time after which acknowledged offsets are committed to the group.
+	CommitOffsetsDelay time.Duration `json:"commitOffsetsDelay" default:"5s" validate:"gt=-1"`
 
-	SessionTimeout time.Duration `json:"sessionTimeout" default:"10s" validate:"gt=0" desc:"Time without heartbeats after which the group assigns the partitions of a member to other members, for example after a crash. Brokers allow 6s to 30m by default."`
+	// Time without heartbeats after which the group assigns the partitions of a member to other members, for example
+	// after a crash. Brokers allow 6s to 30m by default.
+	SessionTimeout time.Duration `json:"sessionTimeout" default:"10s" validate:"gt=0"`
 
-	Gap         string `json:"gap" default:"fail" validate:"inclusion=fail|continue" desc:"Action when messages were removed before they were read. fail: stop with an error that names them. continue: log a warning and read from the oldest message."`
-	Tombstones  bool   `json:"tombstones" default:"false" desc:"Whether messages without a value become delete records instead of create records without a payload."`
-	AutoCleanup bool   `json:"autoCleanup" default:"false" desc:"Whether the group named by groupID is removed when the pipeline is deleted."`
+	// Action when messages were removed before they were read. fail: stop with an error that names them. continue: log
+	// a warning and read from the oldest message.
+	Gap string `json:"gap" default:"fail" validate:"inclusion=fail|continue"`
+	// Whether messages without a value become delete records instead of create records without a payload.
+	Tombstones bool `json:"tombstones" default:"false"`
+	// Whether the group named by groupID is removed when the pipeline is deleted.
+	AutoCleanup bool `json:"autoCleanup" default:"false"`
 }
 
 func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
@@ -91,7 +104,7 @@ type Source struct {
 }
 
 // Parameters describes the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) (err error) {

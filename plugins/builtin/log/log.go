@@ -28,8 +28,10 @@ func Connector() sdk.Connector {
 }
 
 type settings struct {
-	Level   string `json:"level" default:"info" validate:"inclusion=trace|debug|info|warn|error" desc:"Level of the log entries. Entries below the level of the agent's log are not written."`
-	Message string `json:"message" literal:"true" desc:"Message of the log entries."`
+	// Level of the log entries. Entries below the level of the agent's log are not written.
+	Level string `json:"level" default:"info" validate:"inclusion=trace|debug|info|warn|error"`
+	// Message of the log entries.
+	Message string `json:"message" literal:"true"`
 }
 
 // levels maps names to levels. slog has no name for trace.
@@ -50,7 +52,7 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {

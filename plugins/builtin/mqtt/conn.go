@@ -21,12 +21,19 @@ import (
 
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
-	URL       string        `json:"url" validate:"required" desc:"mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS."`
-	ClientID  string        `json:"clientID" literal:"true" desc:"Client id, unique at the server. Default: a stable id derived from the connector's id."`
-	Username  string        `json:"auth.username" desc:"User."`
-	Password  string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/mqtt-password}."`
-	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0" desc:"Keep-alive interval: after this time without a packet the client sends a ping. Without a response within another half of it the connection is closed."`
-	Timeout   time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and of every response of the server."`
+	// mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS.
+	URL string `json:"url" validate:"required"`
+	// Client id, unique at the server. Default: a stable id derived from the connector's id.
+	ClientID string `json:"clientID" literal:"true"`
+	// User.
+	Username string `json:"auth.username"`
+	// Password. By reference, such as ${file:/etc/conduit/mqtt-password}.
+	Password string `json:"auth.password"`
+	// Keep-alive interval: after this time without a packet the client sends a ping. Without a response within another
+	// half of it the connection is closed.
+	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0"`
+	// Timeout of connecting and of every response of the server.
+	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`
 
 	common.TLS
 }

@@ -18,10 +18,15 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	Topic    string        `json:"topic" template:"true" validate:"required" desc:"Topic to publish to, or a template of it, such as orders/{{ .Metadata.region }}."`
-	QoS      int           `json:"qos" default:"1" validate:"inclusion=0|1|2" desc:"0: records may be lost. 1: at least once. 2: once between the agent and the server, while the connection lasts."`
-	Retain   bool          `json:"retain" default:"false" desc:"Whether the server retains the last message of each topic for later subscribers."`
-	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and publishing are retried. After that the pipeline fails and is restarted with backoff."`
+	// Topic to publish to, or a template of it, such as orders/{{ .Metadata.region }}.
+	Topic string `json:"topic" template:"true" validate:"required"`
+	// 0: records may be lost. 1: at least once. 2: once between the agent and the server, while the connection lasts.
+	QoS int `json:"qos" default:"1" validate:"inclusion=0|1|2"`
+	// Whether the server retains the last message of each topic for later subscribers.
+	Retain bool `json:"retain" default:"false"`
+	// Time for which connecting and publishing are retried. After that the pipeline fails and is restarted with
+	// backoff.
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 }
 
 // Destination publishes records in order.
@@ -38,7 +43,9 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {

@@ -20,11 +20,17 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	Topics  []string      `json:"topics" literal:"true" validate:"required" desc:"Topics, or filters with + and #, such as sensors/+/temperature."`
-	QoS     int           `json:"qos" default:"1" validate:"inclusion=0|1" desc:"0: messages may be lost. 1: no message is lost while the session exists."`
-	Expiry  time.Duration `json:"session.expiry" default:"24h" validate:"gt=0" desc:"Time for which the server keeps the session and its messages while the source is disconnected. The server may enforce a shorter time."`
-	Lost    string        `json:"session.lost" default:"stop" validate:"inclusion=stop|continue" desc:"Action when the session and its messages are gone: stop with an error, or log it and continue with new messages."`
-	Maximum int           `json:"receiveMaximum" default:"1000" validate:"gt=0,lt=65536" desc:"Maximum number of received messages without acknowledgement. The server may send fewer."`
+	// Topics, or filters with + and #, such as sensors/+/temperature.
+	Topics []string `json:"topics" literal:"true" validate:"required"`
+	// 0: messages may be lost. 1: no message is lost while the session exists.
+	QoS int `json:"qos" default:"1" validate:"inclusion=0|1"`
+	// Time for which the server keeps the session and its messages while the source is disconnected. The server may
+	// enforce a shorter time.
+	Expiry time.Duration `json:"session.expiry" default:"24h" validate:"gt=0"`
+	// Action when the session and its messages are gone: stop with an error, or log it and continue with new messages.
+	Lost string `json:"session.lost" default:"stop" validate:"inclusion=stop|continue"`
+	// Maximum number of received messages without acknowledgement. The server may send fewer.
+	Maximum int `json:"receiveMaximum" default:"1000" validate:"gt=0,lt=65536"`
 }
 
 // Source subscribes to topics. The session at the server keeps unacknowledged messages.
@@ -46,7 +52,9 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -24,7 +25,9 @@ func newDestination() sdk.Destination {
 }
 
 // Parameters implements sdk.Destination.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions, sqlsink.Descriptions)
+}
 
 // Configure implements sdk.Destination.
 func (d *Destination) Configure(_ context.Context, given map[string]string) error {

@@ -22,12 +22,20 @@ type (
 
 // server holds the settings for connecting to a server.
 type server struct {
-	Address  string        `json:"address" validate:"required" desc:"Server, as HOST:PORT or HOST; the default port is 3306."`
-	Database string        `json:"database" validate:"required" desc:"Database of the tables."`
-	User     string        `json:"user" validate:"required" desc:"User to log in as."`
-	Password string        `json:"password" desc:"Password, by reference: ${file:/etc/conduit/mysql-password}."`
-	Timeout  time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout of connecting and of every response. While a source reads rows: maximum silence of a server that does not work on the response."`
-	TLS      bool          `json:"tls.enabled" default:"false" desc:"Whether to connect with TLS only. The certificate of the server is verified, unless tls.insecureSkipVerify is true."`
+	// Server, as HOST:PORT or HOST; the default port is 3306.
+	Address string `json:"address" validate:"required"`
+	// Database of the tables.
+	Database string `json:"database" validate:"required"`
+	// User to log in as.
+	User string `json:"user" validate:"required"`
+	// Password, by reference: ${file:/etc/conduit/mysql-password}.
+	Password string `json:"password"`
+	// Timeout of connecting and of every response. While a source reads rows: maximum silence of a server that does not
+	// work on the response.
+	Timeout time.Duration `json:"timeout" default:"30s" validate:"gt=0"`
+	// Whether to connect with TLS only. The certificate of the server is verified, unless tls.insecureSkipVerify is
+	// true.
+	TLS bool `json:"tls.enabled" default:"false"`
 	tlsSettings
 }
 

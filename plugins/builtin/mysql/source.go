@@ -44,7 +44,9 @@ type Source struct {
 }
 
 // Parameters implements sdk.Source.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure implements sdk.Source.
 func (s *Source) Configure(ctx context.Context, given map[string]string) error {

@@ -16,11 +16,18 @@ import (
 type sourceSettings struct {
 	server
 
-	Tables       []string      `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name, of the database above, or database.name. * selects all tables of the database, database.* all tables of that one, including future tables."`
-	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first existing rows, then changes. never: only changes from now on."`
-	Again        []string      `json:"snapshot.again" desc:"Tables to read completely again: table/word; a new word starts another snapshot. Changes wait meanwhile."`
-	ServerID     uint32        `json:"serverId" default:"0" desc:"Server id of the source among the replicas of the server; it must be unique. 0: a random one each time."`
-	Heartbeat    time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"Interval of heartbeats from an idle server and of lag measurements. A connection that is silent for three times as long is recreated."`
+	// Tables to read: name, of the database above, or database.name. * selects all tables of the database, database.*
+	// all tables of that one, including future tables.
+	Tables []string `json:"tables" literal:"true" default:"*" validate:"required"`
+	// initial: first existing rows, then changes. never: only changes from now on.
+	SnapshotMode string `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never"`
+	// Tables to read completely again: table/word; a new word starts another snapshot. Changes wait meanwhile.
+	Again []string `json:"snapshot.again"`
+	// Server id of the source among the replicas of the server; it must be unique. 0: a random one each time.
+	ServerID uint32 `json:"serverId" default:"0"`
+	// Interval of heartbeats from an idle server and of lag measurements. A connection that is silent for three times
+	// as long is recreated.
+	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0"`
 
 	patterns []pattern
 }

@@ -21,14 +21,22 @@ import (
 
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
-	URL         string        `json:"url" validate:"required" desc:"nats://HOST:PORT of one server or several, separated by commas; tls:// for TLS."`
-	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which store messages. core: subjects; messages without a subscriber are lost."`
-	Username    string        `json:"auth.username" desc:"User."`
-	Password    string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/nats-password}."`
-	Token       string        `json:"auth.token" desc:"Token. By reference."`
-	NKey        string        `json:"auth.nkey" desc:"Seed of an NKey. By reference."`
-	Credentials string        `json:"auth.credentials" desc:"Content of a file with a JWT and its key. By reference, such as ${file:/etc/conduit/nats.creds}."`
-	Timeout     time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and of every response of the server."`
+	// nats://HOST:PORT of one server or several, separated by commas; tls:// for TLS.
+	URL string `json:"url" validate:"required"`
+	// jetstream: streams, which store messages. core: subjects; messages without a subscriber are lost.
+	Type string `json:"type" default:"jetstream" validate:"inclusion=jetstream|core"`
+	// User.
+	Username string `json:"auth.username"`
+	// Password. By reference, such as ${file:/etc/conduit/nats-password}.
+	Password string `json:"auth.password"`
+	// Token. By reference.
+	Token string `json:"auth.token"`
+	// Seed of an NKey. By reference.
+	NKey string `json:"auth.nkey"`
+	// Content of a file with a JWT and its key. By reference, such as ${file:/etc/conduit/nats.creds}.
+	Credentials string `json:"auth.credentials"`
+	// Timeout of connecting and of every response of the server.
+	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`
 
 	common.TLS
 }

@@ -19,11 +19,18 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	Subject  string        `json:"subject" template:"true" validate:"required" desc:"Subject to publish to, or a template of it, such as orders.{{ .Metadata.region }}."`
-	Stream   string        `json:"stream" literal:"true" desc:"Stream that must receive the messages; otherwise they are refused. Default: any."`
-	IDs      bool          `json:"messageIDs" default:"true" desc:"Whether messages of type jetstream have ids derived from record positions, so that the stream drops duplicates within its duplicate window."`
-	Headers  bool          `json:"headers" default:"false" desc:"Whether metadata nats.header.NAME become headers."`
-	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and publishing are retried. After that the pipeline fails and is restarted with backoff."`
+	// Subject to publish to, or a template of it, such as orders.{{ .Metadata.region }}.
+	Subject string `json:"subject" template:"true" validate:"required"`
+	// Stream that must receive the messages; otherwise they are refused. Default: any.
+	Stream string `json:"stream" literal:"true"`
+	// Whether messages of type jetstream have ids derived from record positions, so that the stream drops duplicates
+	// within its duplicate window.
+	IDs bool `json:"messageIDs" default:"true"`
+	// Whether metadata nats.header.NAME become headers.
+	Headers bool `json:"headers" default:"false"`
+	// Time for which connecting and publishing are retried. After that the pipeline fails and is restarted with
+	// backoff.
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 }
 
 func (s *destinationSettings) check() error {
@@ -46,7 +53,9 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {

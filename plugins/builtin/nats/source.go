@@ -13,14 +13,24 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	Stream     string   `json:"stream" literal:"true" desc:"Stream to read, of type jetstream."`
-	Subjects   []string `json:"subjects" literal:"true" desc:"Subjects, also with * and >. From a stream, only messages with these subjects are read. Default: all."`
-	Consumer   string   `json:"consumer" validate:"regex=^[a-zA-Z0-9_-]{0,64}$" desc:"Prefix of the consumer's name at the server; it must be unique. Default: conduit- and digits derived from the connector's id."`
-	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Starting point in a stream: the oldest message, or messages sent after the connector was created."`
-	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"Action when messages of a stream were removed before they were read: stop with an error, or log it and continue with the remaining messages."`
-	Maximum    int      `json:"maxAckPending" default:"5000" validate:"gt=0" desc:"Maximum number of received messages without acknowledgement."`
-	Queue      string   `json:"queue" literal:"true" desc:"Queue group, of type core: each message goes to one of its members."`
-	BufferSize int64    `json:"buffer.maxBytes" default:"8388608" validate:"gt=0" desc:"Maximum size in bytes of waiting messages. Beyond it, messages of type core are dropped with a warning."`
+	// Stream to read, of type jetstream.
+	Stream string `json:"stream" literal:"true"`
+	// Subjects, also with * and >. From a stream, only messages with these subjects are read. Default: all.
+	Subjects []string `json:"subjects" literal:"true"`
+	// Prefix of the consumer's name at the server; it must be unique. Default: conduit- and digits derived from the
+	// connector's id.
+	Consumer string `json:"consumer" validate:"regex=^[a-zA-Z0-9_-]{0,64}$"`
+	// Starting point in a stream: the oldest message, or messages sent after the connector was created.
+	Start string `json:"start" default:"oldest" validate:"inclusion=oldest|newest"`
+	// Action when messages of a stream were removed before they were read: stop with an error, or log it and continue
+	// with the remaining messages.
+	Gap string `json:"gap" default:"stop" validate:"inclusion=stop|continue"`
+	// Maximum number of received messages without acknowledgement.
+	Maximum int `json:"maxAckPending" default:"5000" validate:"gt=0"`
+	// Queue group, of type core: each message goes to one of its members.
+	Queue string `json:"queue" literal:"true"`
+	// Maximum size in bytes of waiting messages. Beyond it, messages of type core are dropped with a warning.
+	BufferSize int64 `json:"buffer.maxBytes" default:"8388608" validate:"gt=0"`
 }
 
 func (s *sourceSettings) check() error {
@@ -60,7 +70,9 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {

@@ -18,10 +18,14 @@ import (
 
 // destinationSettings are the settings of the destination. url and table have the same names as in Conduit's connector.
 type destinationSettings struct {
-	URL string `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
+	// How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode,
+	// sslrootcert, sslcert, sslkey.
+	URL string `json:"url" validate:"required"`
 	sqlsink.Settings
 
-	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"Time to wait for a response before another connection checks whether the server still works on it. If not, the connection is closed after another half of this time."`
+	// Time to wait for a response before another connection checks whether the server still works on it. If not, the
+	// connection is closed after another half of this time.
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0"`
 }
 
 // Destination writes records to tables.
@@ -35,7 +39,9 @@ type Destination struct {
 func New() sdk.Destination { return &Destination{Lifecycle: forget} }
 
 // Parameters implements sdk.Destination.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, sqlsink.Descriptions)
+}
 
 // Configure implements sdk.Destination.
 func (d *Destination) Configure(ctx context.Context, given map[string]string) error {

@@ -16,23 +16,44 @@ import (
 // settings are the settings of the source. Names and defaults up to withAvroSchema are the same as in Conduit's
 // connector.
 type settings struct {
-	URL            string   `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
-	Tables         []string `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * selects all tables of schema public, schema.* all tables of that schema, orders_* all with that prefix, including future tables."`
-	SnapshotMode   string   `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first existing rows, then changes. never: only changes from now on."`
-	FetchSize      int      `json:"snapshot.fetchSize" default:"50000" validate:"gt=0" desc:"Maximum number of snapshot rows in a batch. Values above 512 have no effect, because memory is bounded."`
-	CDCMode        string   `json:"cdcMode" default:"auto" validate:"inclusion=auto|logrepl" desc:"Method of change data capture. Both values mean logical replication."`
-	Publication    string   `json:"logrepl.publicationName" literal:"true" default:"conduitpub" desc:"Publication with the tables. It is created if it does not exist."`
-	Slot           string   `json:"logrepl.slotName" default:"conduitslot" validate:"regex=^[a-z0-9_]+$" desc:"Replication slot, used by this source only. It is created if it does not exist."`
-	AutoCleanup    bool     `json:"logrepl.autoCleanup" default:"true" desc:"Whether slot and publication are removed when the pipeline is deleted. A remaining slot retains write-ahead log indefinitely."`
-	WithAvroSchema bool     `json:"logrepl.withAvroSchema" default:"true" desc:"Whether records reference Avro schemas derived from the column types: TABLE_key and TABLE_payload."`
+	// How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode,
+	// sslrootcert, sslcert, sslkey.
+	URL string `json:"url" validate:"required"`
+	// Tables to read: name or schema.name, public without a schema. * selects all tables of schema public, schema.* all
+	// tables of that schema, orders_* all with that prefix, including future tables.
+	Tables []string `json:"tables" literal:"true" default:"*" validate:"required"`
+	// initial: first existing rows, then changes. never: only changes from now on.
+	SnapshotMode string `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never"`
+	// Maximum number of snapshot rows in a batch. Values above 512 have no effect, because memory is bounded.
+	FetchSize int `json:"snapshot.fetchSize" default:"50000" validate:"gt=0"`
+	// Method of change data capture. Both values mean logical replication.
+	CDCMode string `json:"cdcMode" default:"auto" validate:"inclusion=auto|logrepl"`
+	// Publication with the tables. It is created if it does not exist.
+	Publication string `json:"logrepl.publicationName" literal:"true" default:"conduitpub"`
+	// Replication slot, used by this source only. It is created if it does not exist.
+	Slot string `json:"logrepl.slotName" default:"conduitslot" validate:"regex=^[a-z0-9_]+$"`
+	// Whether slot and publication are removed when the pipeline is deleted. A remaining slot retains write-ahead log
+	// indefinitely.
+	AutoCleanup bool `json:"logrepl.autoCleanup" default:"true"`
+	// Whether records reference Avro schemas derived from the column types: TABLE_key and TABLE_payload.
+	WithAvroSchema bool `json:"logrepl.withAvroSchema" default:"true"`
 
-	Again     []string      `json:"snapshot.again" desc:"Tables to read completely again: table/word; a new word starts another snapshot. Changes wait meanwhile."`
-	MaxLag    string        `json:"slot.max-lag" default:"0" desc:"Maximum write-ahead log that the slot may retain on the server, such as 500MB or 10GB. 0: no limit."`
-	OnMaxLag  string        `json:"slot.max-lag-action" default:"warn" validate:"inclusion=warn|stop|drop" desc:"Action beyond slot.max-lag. warn: log a warning. stop: fail the pipeline and keep the slot. drop: drop the slot, which frees the disk but requires a new snapshot."`
-	Failover  bool          `json:"slot.failover" default:"false" desc:"Whether a new slot is synchronized to standbys, so that it survives a failover. Needs PostgreSQL 17."`
-	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"Interval at which the log position is confirmed to the server, also for idle tables, and lag is measured. A connection that is silent for three times as long is recreated."`
+	// Tables to read completely again: table/word; a new word starts another snapshot. Changes wait meanwhile.
+	Again []string `json:"snapshot.again"`
+	// Maximum write-ahead log that the slot may retain on the server, such as 500MB or 10GB. 0: no limit.
+	MaxLag string `json:"slot.max-lag" default:"0"`
+	// Action beyond slot.max-lag. warn: log a warning. stop: fail the pipeline and keep the slot. drop: drop the slot,
+	// which frees the disk but requires a new snapshot.
+	OnMaxLag string `json:"slot.max-lag-action" default:"warn" validate:"inclusion=warn|stop|drop"`
+	// Whether a new slot is synchronized to standbys, so that it survives a failover. Needs PostgreSQL 17.
+	Failover bool `json:"slot.failover" default:"false"`
+	// Interval at which the log position is confirmed to the server, also for idle tables, and lag is measured. A
+	// connection that is silent for three times as long is recreated.
+	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0"`
 
-	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0" desc:"Time to wait for a response before another connection checks whether the server still works on it. If not, the connection is closed after another half of this time."`
+	// Time to wait for a response before another connection checks whether the server still works on it. If not, the
+	// connection is closed after another half of this time.
+	Timeout time.Duration `json:"timeout" default:"20s" validate:"gt=0"`
 
 	maxLag int64
 }

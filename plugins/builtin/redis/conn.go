@@ -22,10 +22,14 @@ import (
 
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
-	URL      string        `json:"url" validate:"required" desc:"redis://HOST:PORT/DATABASE, or rediss:// for TLS."`
-	Username string        `json:"auth.username" desc:"User. Default: the user named default."`
-	Password string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/redis-password}."`
-	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and of every response of the server."`
+	// redis://HOST:PORT/DATABASE, or rediss:// for TLS.
+	URL string `json:"url" validate:"required"`
+	// User. Default: the user named default.
+	Username string `json:"auth.username"`
+	// Password. By reference, such as ${file:/etc/conduit/redis-password}.
+	Password string `json:"auth.password"`
+	// Timeout of connecting and of every response of the server.
+	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`
 
 	common.TLS
 }

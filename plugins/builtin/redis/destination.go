@@ -17,15 +17,27 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	Type      string            `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub|string|hash|delete" desc:"Type of the target: a stream (XADD), a list (RPUSH), a channel (PUBLISH), or a key for each record: a string (SET), a hash (HSET), or a key to delete (DEL)."`
-	Key       string            `json:"key" template:"true" validate:"required" desc:"Stream, list, channel or key, or a template of it, such as orders:{{ .Metadata.region }}."`
-	Value     string            `json:"value" template:"true" desc:"Template of a string. Empty: the record, in the format of sdk.record.format."`
-	Fields    map[string]string `json:"fields.*" template:"true" desc:"Template of the hash field with this name; other fields stay as they are. Without any, the hash has exactly the fields of the payload."`
-	Expire    string            `json:"expire" template:"true" desc:"Time after which a string or a hash expires, such as 30m, or a template of it. Empty: never."`
-	Field     string            `json:"field" literal:"true" default:"record" desc:"Field of a stream entry that contains the record, in the format of sdk.record.format."`
-	MaxLength int64             `json:"maxLength" default:"0" validate:"gt=-1" desc:"Approximate number of stream entries to keep. 0: all."`
-	Positions string            `json:"positionKey" literal:"true" desc:"Name of a list, to which digits derived from the connector's id are appended. The transaction that writes records also stores their positions in it, for exactly-once delivery on one node. Empty: at least once."`
-	RetryFor  time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and writing are retried. After that the pipeline fails and is restarted with backoff."`
+	// Type of the target: a stream (XADD), a list (RPUSH), a channel (PUBLISH), or a key for each record: a string
+	// (SET), a hash (HSET), or a key to delete (DEL).
+	Type string `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub|string|hash|delete"`
+	// Stream, list, channel or key, or a template of it, such as orders:{{ .Metadata.region }}.
+	Key string `json:"key" template:"true" validate:"required"`
+	// Template of a string. Empty: the record, in the format of sdk.record.format.
+	Value string `json:"value" template:"true"`
+	// Template of the hash field with this name; other fields stay as they are. Without any, the hash has exactly the
+	// fields of the payload.
+	Fields map[string]string `json:"fields.*" template:"true"`
+	// Time after which a string or a hash expires, such as 30m, or a template of it. Empty: never.
+	Expire string `json:"expire" template:"true"`
+	// Field of a stream entry that contains the record, in the format of sdk.record.format.
+	Field string `json:"field" literal:"true" default:"record"`
+	// Approximate number of stream entries to keep. 0: all.
+	MaxLength int64 `json:"maxLength" default:"0" validate:"gt=-1"`
+	// Name of a list, to which digits derived from the connector's id are appended. The transaction that writes records
+	// also stores their positions in it, for exactly-once delivery on one node. Empty: at least once.
+	Positions string `json:"positionKey" literal:"true"`
+	// Time for which connecting and writing are retried. After that the pipeline fails and is restarted with backoff.
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 }
 
 func (s *destinationSettings) check() error {
@@ -53,7 +65,9 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {

@@ -18,13 +18,22 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	Type       string   `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"Type of key: a stream, a list or channels."`
-	Key        []string `json:"key" literal:"true" validate:"required" desc:"Stream or list to read, or channels to subscribe to, also as patterns such as orders.*."`
-	Field      string   `json:"field" literal:"true" desc:"Field of a stream entry whose value becomes the payload. Default: all fields as an object."`
-	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Starting point in a stream without a position: the oldest entry or new entries."`
-	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"Action when stream entries were removed before they were read: stop with an error, or log it and continue with the remaining entries."`
-	Processing string   `json:"processing" literal:"true" desc:"List that holds elements until they are acknowledged; each source needs its own. Default: the key, followed by :conduit: and digits derived from the connector's id."`
-	Maximum    int      `json:"batch" default:"500" validate:"gt=0" desc:"Maximum number of entries or elements in one read."`
+	// Type of key: a stream, a list or channels.
+	Type string `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub"`
+	// Stream or list to read, or channels to subscribe to, also as patterns such as orders.*.
+	Key []string `json:"key" literal:"true" validate:"required"`
+	// Field of a stream entry whose value becomes the payload. Default: all fields as an object.
+	Field string `json:"field" literal:"true"`
+	// Starting point in a stream without a position: the oldest entry or new entries.
+	Start string `json:"start" default:"oldest" validate:"inclusion=oldest|newest"`
+	// Action when stream entries were removed before they were read: stop with an error, or log it and continue with
+	// the remaining entries.
+	Gap string `json:"gap" default:"stop" validate:"inclusion=stop|continue"`
+	// List that holds elements until they are acknowledged; each source needs its own. Default: the key, followed by
+	// :conduit: and digits derived from the connector's id.
+	Processing string `json:"processing" literal:"true"`
+	// Maximum number of entries or elements in one read.
+	Maximum int `json:"batch" default:"500" validate:"gt=0"`
 }
 
 func (s *sourceSettings) check() error {
@@ -67,7 +76,9 @@ type reader interface {
 type gapError struct{ error }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {

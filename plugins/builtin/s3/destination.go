@@ -18,18 +18,35 @@ import (
 type destinationSettings struct {
 	bucketSettings
 
-	Prefix      string        `json:"prefix" template:"true" desc:"Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ strftime \"%Y/%m/%d/%H\" }}. Each object then has records of one prefix."`
-	Empty       string        `json:"emptyValue" literal:"true" default:"unknown" validate:"required" desc:"Text for a value in a template of prefix that is empty."`
-	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of strftime in a template of prefix, such as Local or Europe/Vienna."`
-	PerHour     int           `json:"prefixesPerHour" default:"10000" validate:"gt=0" desc:"Maximum number of different prefixes that a template makes in an hour. A record with another one is refused."`
-	Format      string        `json:"format" validate:"required,inclusion=parquet|json|lines" desc:"json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format of sdk.record.format on a line."`
-	Compression string        `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"Compression of json and lines objects. Parquet is always compressed."`
-	Largest     int           `json:"object.maxBytes" default:"67108864" validate:"gt=0" desc:"Maximum size in bytes of an object with several records, before compression."`
-	Encryption  string        `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none" desc:"Server-side encryption of objects. none: the default of the bucket."`
-	KMSKey      string        `json:"encryption.kmsKey" desc:"Id of the key for aws:kms. Default: the key of the account."`
-	ExactlyOnce bool          `json:"exactlyOnce" default:"false" desc:"Whether record positions are kept in the bucket, so that no record is duplicated after a restart. The store must support conditional writes."`
-	Ledger      string        `json:"positionsPrefix" literal:"true" desc:"Key prefix of the objects with positions; each destination needs its own. Default: .conduit-positions/, a name derived from the connector's id, and /."`
-	RetryFor    time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which a request with a temporary failure is retried. After that the pipeline fails and is restarted with backoff."`
+	// Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ strftime "%Y/%m/%d/%H" }}.
+	// Each object then has records of one prefix.
+	Prefix string `json:"prefix" template:"true"`
+	// Text for a value in a template of prefix that is empty.
+	Empty string `json:"emptyValue" literal:"true" default:"unknown" validate:"required"`
+	// Time zone of strftime in a template of prefix, such as Local or Europe/Vienna.
+	Zone string `json:"timezone" default:"UTC"`
+	// Maximum number of different prefixes that a template makes in an hour. A record with another one is refused.
+	PerHour int `json:"prefixesPerHour" default:"10000" validate:"gt=0"`
+	// json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format
+	// of sdk.record.format on a line.
+	Format string `json:"format" validate:"required,inclusion=parquet|json|lines"`
+	// Compression of json and lines objects. Parquet is always compressed.
+	Compression string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd"`
+	// Maximum size in bytes of an object with several records, before compression.
+	Largest int `json:"object.maxBytes" default:"67108864" validate:"gt=0"`
+	// Server-side encryption of objects. none: the default of the bucket.
+	Encryption string `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none"`
+	// Id of the key for aws:kms. Default: the key of the account.
+	KMSKey string `json:"encryption.kmsKey"`
+	// Whether record positions are kept in the bucket, so that no record is duplicated after a restart. The store must
+	// support conditional writes.
+	ExactlyOnce bool `json:"exactlyOnce" default:"false"`
+	// Key prefix of the objects with positions; each destination needs its own. Default: .conduit-positions/, a name
+	// derived from the connector's id, and /.
+	Ledger string `json:"positionsPrefix" literal:"true"`
+	// Time for which a request with a temporary failure is retried. After that the pipeline fails and is restarted with
+	// backoff.
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 }
 
 // Destination writes objects.
@@ -48,7 +65,9 @@ type Destination struct {
 }
 
 // Parameters describes the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure checks and keeps the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {

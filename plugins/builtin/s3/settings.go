@@ -18,16 +18,28 @@ import (
 // bucketSettings are the settings for connecting to a bucket, for both source and destination. The settings for keys,
 // region, bucket, endpoint, and path style have the same names as in Conduit's connector.
 type bucketSettings struct {
-	Bucket          string        `json:"aws.bucket" validate:"required" desc:"Name of the bucket."`
-	Region          string        `json:"aws.region" validate:"required,regex=^[A-Za-z0-9._-]+$" desc:"Region of the bucket."`
-	Endpoint        string        `json:"aws.endpoint" desc:"URL of a store other than Amazon's, such as https://minio.example.com:9000. Default: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, if set, or Amazon's."`
-	PathStyle       bool          `json:"aws.pathStyle" default:"false" desc:"Whether the bucket is in the path of URLs instead of the host name. Always true if the endpoint is an IP address."`
-	Identity        string        `json:"aws.identity" default:"auto" validate:"inclusion=auto|keys|environment|file|role" desc:"Source of the access key. keys: these settings. environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. file: an access key in ~/.aws/credentials. role: web identity, container or instance. auto: the first that exists."`
-	AccessKeyID     string        `json:"aws.accessKeyId" desc:"Id of the access key."`
-	SecretAccessKey string        `json:"aws.secretAccessKey" desc:"Secret of the access key. By reference, such as ${file:/etc/conduit/s3-secret}."`
-	SessionToken    string        `json:"aws.sessionToken" desc:"Session token of a temporary access key."`
-	Profile         string        `json:"aws.profile" desc:"Profile in the credentials file. Default: AWS_PROFILE, or default."`
-	Timeout         time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"Timeout of a request, and a second more for each 256 KiB of a body."`
+	// Name of the bucket.
+	Bucket string `json:"aws.bucket" validate:"required"`
+	// Region of the bucket.
+	Region string `json:"aws.region" validate:"required,regex=^[A-Za-z0-9._-]+$"`
+	// URL of a store other than Amazon's, such as https://minio.example.com:9000. Default: AWS_ENDPOINT_URL_S3 or
+	// AWS_ENDPOINT_URL, if set, or Amazon's.
+	Endpoint string `json:"aws.endpoint"`
+	// Whether the bucket is in the path of URLs instead of the host name. Always true if the endpoint is an IP address.
+	PathStyle bool `json:"aws.pathStyle" default:"false"`
+	// Source of the access key. keys: these settings. environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. file:
+	// an access key in ~/.aws/credentials. role: web identity, container or instance. auto: the first that exists.
+	Identity string `json:"aws.identity" default:"auto" validate:"inclusion=auto|keys|environment|file|role"`
+	// Id of the access key.
+	AccessKeyID string `json:"aws.accessKeyId"`
+	// Secret of the access key. By reference, such as ${file:/etc/conduit/s3-secret}.
+	SecretAccessKey string `json:"aws.secretAccessKey"`
+	// Session token of a temporary access key.
+	SessionToken string `json:"aws.sessionToken"`
+	// Profile in the credentials file. Default: AWS_PROFILE, or default.
+	Profile string `json:"aws.profile"`
+	// Timeout of a request, and a second more for each 256 KiB of a body.
+	Timeout time.Duration `json:"timeout" default:"30s" validate:"gt=0"`
 
 	common.TLS
 }

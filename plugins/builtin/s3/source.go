@@ -17,12 +17,20 @@ import (
 type sourceSettings struct {
 	bucketSettings
 
-	Prefix   string        `json:"prefix" literal:"true" desc:"Key prefix of the objects to read."`
-	Prefixes []string      `json:"prefixes" literal:"true" desc:"Several prefixes instead of one; none may be a prefix of another. Instances of the pipeline divide them."`
-	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"Interval between listings of the bucket."`
-	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"Minimum age of an object. It must exceed the clock differences of the store and the time that objects of one second take to appear."`
-	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"Maximum delay between the timestamp and the appearance of an object, or step back of the store's clock, for which objects are still read."`
-	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Maximum size of an object in bytes, because it is held in memory. Larger objects are skipped and reported."`
+	// Key prefix of the objects to read.
+	Prefix string `json:"prefix" literal:"true"`
+	// Several prefixes instead of one; none may be a prefix of another. Instances of the pipeline divide them.
+	Prefixes []string `json:"prefixes" literal:"true"`
+	// Interval between listings of the bucket.
+	Period time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0"`
+	// Minimum age of an object. It must exceed the clock differences of the store and the time that objects of one
+	// second take to appear.
+	Delay time.Duration `json:"listing.delay" default:"2s" validate:"gt=0"`
+	// Maximum delay between the timestamp and the appearance of an object, or step back of the store's clock, for which
+	// objects are still read.
+	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0"`
+	// Maximum size of an object in bytes, because it is held in memory. Larger objects are skipped and reported.
+	Largest int64 `json:"object.maxBytes" default:"268435456" validate:"gt=0"`
 }
 
 // Source reads objects: first the existing ones, by key, then changes by time. Its fields are owned by Read, except
@@ -62,7 +70,9 @@ type gauge struct {
 }
 
 // Parameters describes the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {

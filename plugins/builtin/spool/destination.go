@@ -10,12 +10,19 @@ import (
 )
 
 type destinationSettings struct {
-	Path  string        `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist. It must contain nothing else."`
-	Bytes int64         `json:"limit.bytes" default:"0" validate:"gt=-1" desc:"Approximate maximum size of the spool on disk in bytes. 0: no limit."`
-	Age   time.Duration `json:"limit.age" default:"0s" desc:"Maximum age of a record that not every source of the spool has acknowledged. 0: no limit."`
-	Mode  string        `json:"mode" default:"disk" validate:"inclusion=disk|hybrid" desc:"disk: every record is written to disk. hybrid: only records that the sources of the spool do not acknowledge in time."`
-	Delay time.Duration `json:"hybrid.delay" default:"1s" desc:"Time that a record, and its own source, waits in memory for the sources of a hybrid spool."`
-	Full  string        `json:"full" default:"block" validate:"inclusion=block|drop-oldest|drop-newest" desc:"Action when a limit is reached: records wait, the oldest records are dropped, or new records are dropped."`
+	// Directory of the spool, which is created if it does not exist. It must contain nothing else.
+	Path string `json:"path" literal:"true" validate:"required"`
+	// Approximate maximum size of the spool on disk in bytes. 0: no limit.
+	Bytes int64 `json:"limit.bytes" default:"0" validate:"gt=-1"`
+	// Maximum age of a record that not every source of the spool has acknowledged. 0: no limit.
+	Age time.Duration `json:"limit.age" default:"0s"`
+	// disk: every record is written to disk. hybrid: only records that the sources of the spool do not acknowledge in
+	// time.
+	Mode string `json:"mode" default:"disk" validate:"inclusion=disk|hybrid"`
+	// Time that a record, and its own source, waits in memory for the sources of a hybrid spool.
+	Delay time.Duration `json:"hybrid.delay" default:"1s"`
+	// Action when a limit is reached: records wait, the oldest records are dropped, or new records are dropped.
+	Full string `json:"full" default:"block" validate:"inclusion=block|drop-oldest|drop-newest"`
 }
 
 var fullOf = map[string]spoollog.Full{
@@ -37,7 +44,7 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) error {

@@ -25,8 +25,10 @@ const (
 )
 
 type sourceSettings struct {
-	Path  string `json:"path" literal:"true" validate:"required" desc:"Directory of the spool, which is created if it does not exist."`
-	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: new records come before waiting ones."`
+	// Directory of the spool, which is created if it does not exist.
+	Path string `json:"path" literal:"true" validate:"required"`
+	// oldest-first: records come in order. newest-first: new records come before waiting ones.
+	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first"`
 }
 
 // Source reads a spool. The connector's id is the name of the reader. Until the connector is deleted, the spool keeps
@@ -51,7 +53,7 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {

@@ -22,8 +22,11 @@ type (
 type destinationSettings struct {
 	fileSettings
 	tableSettings
-	SetupTimeout time.Duration `json:"setup.timeout" default:"1m" validate:"gt=0" desc:"Timeout of the setup SQL."`
-	Setup        string        `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
+	// Timeout of the setup SQL.
+	SetupTimeout time.Duration `json:"setup.timeout" default:"1m" validate:"gt=0"`
+	// SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value
+	// REAL).
+	Setup string `json:"setup"`
 }
 
 // Destination writes records to tables.
@@ -34,7 +37,9 @@ func newDestination() sdk.Destination {
 }
 
 // Parameters implements sdk.Destination.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, sqlsink.Descriptions)
+}
 
 // Configure implements sdk.Destination.
 func (d *Destination) Configure(ctx context.Context, given map[string]string) error {

@@ -20,8 +20,10 @@ import (
 
 // databaseSettings are embedded in the settings of source and destination.
 type databaseSettings struct {
-	Path    string        `json:"path" literal:"true" validate:"required" desc:"Database file. It must be on a local disk, because locks on network file systems are unreliable."`
-	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0" desc:"Maximum time to wait for other writers of the database."`
+	// Database file. It must be on a local disk, because locks on network file systems are unreliable.
+	Path string `json:"path" literal:"true" validate:"required"`
+	// Maximum time to wait for other writers of the database.
+	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0"`
 }
 
 // Check returns an error if settings may not name the file.

@@ -22,13 +22,22 @@ import (
 type sourceSettings struct {
 	fileSettings
 
-	Tables       []string      `json:"tables" literal:"true" default:"*" validate:"required" desc:"Tables to read. * selects all, including future tables."`
-	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first existing rows, then changes. never: only changes from now on."`
-	Again        []string      `json:"snapshot.again" desc:"Tables to read completely again: table/word; a new word starts another snapshot. Changes continue meanwhile."`
-	Changes      string        `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$" desc:"Table to which triggers write changes, used by this source only. It is created, with others whose names have it as a prefix."`
-	Max          int64         `json:"changes.max" default:"0" validate:"gt=-1" desc:"Maximum number of changes kept in the database while the source is stopped. 0: no limit."`
-	OnMax        string        `json:"changes.max-action" default:"stop" validate:"inclusion=stop|snapshot" desc:"Action when changes beyond changes.max were missed. stop: the pipeline fails until the table is in snapshot.again. snapshot: the table is read again."`
-	Poll         time.Duration `json:"poll" default:"100ms" validate:"gt=0" desc:"Interval at which to check for new changes."`
+	// Tables to read. * selects all, including future tables.
+	Tables []string `json:"tables" literal:"true" default:"*" validate:"required"`
+	// initial: first existing rows, then changes. never: only changes from now on.
+	SnapshotMode string `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never"`
+	// Tables to read completely again: table/word; a new word starts another snapshot. Changes continue meanwhile.
+	Again []string `json:"snapshot.again"`
+	// Table to which triggers write changes, used by this source only. It is created, with others whose names have it
+	// as a prefix.
+	Changes string `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$"`
+	// Maximum number of changes kept in the database while the source is stopped. 0: no limit.
+	Max int64 `json:"changes.max" default:"0" validate:"gt=-1"`
+	// Action when changes beyond changes.max were missed. stop: the pipeline fails until the table is in
+	// snapshot.again. snapshot: the table is read again.
+	OnMax string `json:"changes.max-action" default:"stop" validate:"inclusion=stop|snapshot"`
+	// Interval at which to check for new changes.
+	Poll time.Duration `json:"poll" default:"100ms" validate:"gt=0"`
 }
 
 func (s *sourceSettings) parse(ctx context.Context, given map[string]string) error {
@@ -95,7 +104,7 @@ type Source struct {
 }
 
 // Parameters implements sdk.Source.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
 
 // Configure implements sdk.Source.
 func (s *Source) Configure(ctx context.Context, given map[string]string) error {

@@ -18,8 +18,11 @@ import (
 
 // Settings are embedded in the settings of a destination.
 type Settings struct {
-	Table         string `json:"table" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Table to write to, name or schema.name; a template when it has {{."`
-	PositionTable string `json:"positionTable" validate:"regex=^([A-Za-z_][A-Za-z0-9_$]*([.][A-Za-z_][A-Za-z0-9_$]*)?)?$" desc:"Table, created if it does not exist, in which the transaction that writes records stores their positions, for exactly-once delivery also without a key. Empty: at least once, exactly once with a key."`
+	// Table to write to, name or schema.name; a template when it has {{.
+	Table string `json:"table" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}"`
+	// Table, created if it does not exist, in which the transaction that writes records stores their positions, for
+	// exactly-once delivery also without a key. Empty: at least once, exactly once with a key.
+	PositionTable string `json:"positionTable" validate:"regex=^([A-Za-z_][A-Za-z0-9_$]*([.][A-Za-z_][A-Za-z0-9_$]*)?)?$"`
 }
 
 // Database is the database of a Writer. C describes a column.

@@ -20,18 +20,30 @@ import (
 )
 
 type destinationSettings struct {
-	Address  string        `json:"address" validate:"required" desc:"Host and port of the server, such as logs.example.com:6514."`
-	Protocol string        `json:"protocol" default:"tcp" validate:"inclusion=udp|tcp|tls" desc:"Transport of messages."`
-	Format   string        `json:"format" default:"rfc5424" validate:"inclusion=rfc5424|rfc3164" desc:"Format of the messages."`
-	Framing  string        `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline" desc:"Framing of messages on a connection: their lengths, or newlines. With newlines, those in a message become spaces."`
-	Facility string        `json:"facility" template:"true" default:"user" desc:"Facility, such as local0, or a template of it."`
-	Severity string        `json:"severity" template:"true" default:"info" desc:"Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}."`
-	Host     string        `json:"hostname" template:"true" desc:"Host name, or a template of it. Empty: the name of this host."`
-	App      string        `json:"appname" template:"true" default:"conduit" desc:"Application, or a template of it."`
-	Process  string        `json:"procid" template:"true" desc:"Process name or id (PROCID), or a template of it."`
-	ID       string        `json:"msgid" template:"true" desc:"Type of the message (MSGID), or a template of it. Not used with rfc3164."`
-	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"Timeout of connecting and sending, and of TCP acknowledgements by the server's host."`
-	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"Time for which connecting and sending are retried. After that the pipeline fails and is restarted with backoff."`
+	// Host and port of the server, such as logs.example.com:6514.
+	Address string `json:"address" validate:"required"`
+	// Transport of messages.
+	Protocol string `json:"protocol" default:"tcp" validate:"inclusion=udp|tcp|tls"`
+	// Format of the messages.
+	Format string `json:"format" default:"rfc5424" validate:"inclusion=rfc5424|rfc3164"`
+	// Framing of messages on a connection: their lengths, or newlines. With newlines, those in a message become spaces.
+	Framing string `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline"`
+	// Facility, such as local0, or a template of it.
+	Facility string `json:"facility" template:"true" default:"user"`
+	// Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}.
+	Severity string `json:"severity" template:"true" default:"info"`
+	// Host name, or a template of it. Empty: the name of this host.
+	Host string `json:"hostname" template:"true"`
+	// Application, or a template of it.
+	App string `json:"appname" template:"true" default:"conduit"`
+	// Process name or id (PROCID), or a template of it.
+	Process string `json:"procid" template:"true"`
+	// Type of the message (MSGID), or a template of it. Not used with rfc3164.
+	ID string `json:"msgid" template:"true"`
+	// Timeout of connecting and sending, and of TCP acknowledgements by the server's host.
+	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`
+	// Time for which connecting and sending are retried. After that the pipeline fails and is restarted with backoff.
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 
 	common.TLS
 }
@@ -55,7 +67,9 @@ type Destination struct {
 type parts struct{ facility, severity, host, app, process, id *template.Template }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {

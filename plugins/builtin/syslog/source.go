@@ -20,14 +20,23 @@ import (
 )
 
 type sourceSettings struct {
-	Address     string        `json:"address" default:"127.0.0.1:5514" desc:"Host and port to receive messages at."`
-	Protocols   []string      `json:"protocols" default:"udp,tcp" desc:"udp, tcp, or both. With tls.cert, tcp uses TLS, and udp is not allowed."`
-	Raw         bool          `json:"raw" default:"false" desc:"Whether the payload is the unparsed message. Otherwise it is an object with its parts."`
-	MaxBytes    int           `json:"maxBytes" default:"65536" validate:"gt=479" desc:"Maximum size of a message in bytes. Longer messages are truncated."`
-	Waiting     int           `json:"limit.messages" default:"10000" validate:"gt=0" desc:"Maximum number of received messages without acknowledgement. Beyond it, connections wait, and UDP messages are dropped."`
-	Connections int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Maximum number of connections. Further ones are closed."`
-	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"Idle time after which a connection is closed. 0: never."`
-	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of timestamps without one, such as Local or Europe/Vienna."`
+	// Host and port to receive messages at.
+	Address string `json:"address" default:"127.0.0.1:5514"`
+	// udp, tcp, or both. With tls.cert, tcp uses TLS, and udp is not allowed.
+	Protocols []string `json:"protocols" default:"udp,tcp"`
+	// Whether the payload is the unparsed message. Otherwise it is an object with its parts.
+	Raw bool `json:"raw" default:"false"`
+	// Maximum size of a message in bytes. Longer messages are truncated.
+	MaxBytes int `json:"maxBytes" default:"65536" validate:"gt=479"`
+	// Maximum number of received messages without acknowledgement. Beyond it, connections wait, and UDP messages are
+	// dropped.
+	Waiting int `json:"limit.messages" default:"10000" validate:"gt=0"`
+	// Maximum number of connections. Further ones are closed.
+	Connections int `json:"limit.connections" default:"1000" validate:"gt=0"`
+	// Idle time after which a connection is closed. 0: never.
+	Idle time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1"`
+	// Time zone of timestamps without one, such as Local or Europe/Vienna.
+	Zone string `json:"timezone" default:"UTC"`
 
 	common.TLS
 }
@@ -78,7 +87,9 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {

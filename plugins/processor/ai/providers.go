@@ -19,15 +19,20 @@ import (
 
 // timeLimit is a setting of all processors of this package.
 type timeLimit struct {
-	Timeout time.Duration `json:"timeout" default:"1m" desc:"Timeout for each attempt." validate:"gt=0s"`
+	// Timeout for each attempt.
+	Timeout time.Duration `json:"timeout" default:"1m" validate:"gt=0s"`
 }
 
 // backoff holds the retry settings of most processors of this package.
 type backoff struct {
-	Count  int           `json:"backoffRetry.count" default:"0" desc:"Maximum number of retries of a request." validate:"gt=-1"`
-	Factor float64       `json:"backoffRetry.factor" default:"2" desc:"Factor between consecutive retry delays." validate:"gt=0"`
-	Min    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"Delay of the first retry." validate:"gt=-1s"`
-	Max    time.Duration `json:"backoffRetry.max" default:"5s" desc:"Maximum retry delay." validate:"gt=-1s"`
+	// Maximum number of retries of a request.
+	Count int `json:"backoffRetry.count" default:"0" validate:"gt=-1"`
+	// Factor between consecutive retry delays.
+	Factor float64 `json:"backoffRetry.factor" default:"2" validate:"gt=0"`
+	// Delay of the first retry.
+	Min time.Duration `json:"backoffRetry.min" default:"100ms" validate:"gt=-1s"`
+	// Maximum retry delay.
+	Max time.Duration `json:"backoffRetry.max" default:"5s" validate:"gt=-1s"`
 }
 
 type chatMessage struct {
@@ -36,10 +41,14 @@ type chatMessage struct {
 }
 
 type ollamaSettings struct {
-	URL    string `json:"url" desc:"URL of the Ollama server, for example http://localhost:11434." validate:"required"`
-	Field  string `json:"field" default:".Payload.After" desc:"Reference to the field, which must be an object." validate:"regex=^\\.?[pP]ayload"`
-	Model  string `json:"model" default:"llama3.2" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"Instruction for the model."`
+	// URL of the Ollama server, for example http://localhost:11434.
+	URL string `json:"url" validate:"required"`
+	// Reference to the field, which must be an object.
+	Field string `json:"field" default:".Payload.After" validate:"regex=^\\.?[pP]ayload"`
+	// Name of the model.
+	Model string `json:"model" default:"llama3.2"`
+	// Instruction for the model.
+	Prompt string `json:"prompt"`
 	timeLimit
 	backoff
 }
@@ -93,15 +102,24 @@ func ollama(s ollamaSettings) (operation, error) {
 
 // openaiSettings are the settings of all openai.* processors.
 type openaiSettings struct {
-	APIKey         string  `json:"api_key" desc:"Key of the API." validate:"required"`
-	BaseURL        string  `json:"base_url" default:"https://api.openai.com/v1" desc:"URL of the API."`
-	Model          string  `json:"model" desc:"Name of the model." validate:"required"`
-	Field          string  `json:"field" default:".Payload.After" desc:"Reference to the field."`
-	User           string  `json:"user" desc:"Identifier of the end user, sent to the service."`
-	MaxRetries     int     `json:"max_retries" default:"3" desc:"Maximum number of retries of a request." validate:"gt=-1"`
-	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"Delay of the first retry in milliseconds." validate:"gt=-1"`
-	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"Maximum retry delay in milliseconds." validate:"gt=-1"`
-	BackoffFactor  float64 `json:"backoff_factor" default:"2.0" desc:"Factor between consecutive retry delays." validate:"gt=0"`
+	// Key of the API.
+	APIKey string `json:"api_key" validate:"required"`
+	// URL of the API.
+	BaseURL string `json:"base_url" default:"https://api.openai.com/v1"`
+	// Name of the model.
+	Model string `json:"model" validate:"required"`
+	// Reference to the field.
+	Field string `json:"field" default:".Payload.After"`
+	// Identifier of the end user, sent to the service.
+	User string `json:"user"`
+	// Maximum number of retries of a request.
+	MaxRetries int `json:"max_retries" default:"3" validate:"gt=-1"`
+	// Delay of the first retry in milliseconds.
+	InitialBackoff int `json:"initial_backoff" default:"1000" validate:"gt=-1"`
+	// Maximum retry delay in milliseconds.
+	MaxBackoff int `json:"max_backoff" default:"30000" validate:"gt=-1"`
+	// Factor between consecutive retry delays.
+	BackoffFactor float64 `json:"backoff_factor" default:"2.0" validate:"gt=0"`
 	timeLimit
 }
 
@@ -118,24 +136,42 @@ func (s *openaiSettings) operation() operation {
 
 type textgenSettings struct {
 	openaiSettings
-	DeveloperMessage    string            `json:"developer_message" desc:"Instruction for the model." validate:"required"`
-	MaxTokens           *int              `json:"max_tokens" desc:"Maximum number of generated tokens."`
-	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"Maximum number of generated tokens, including reasoning."`
-	N                   *int              `json:"n" desc:"Number of generated responses. Only the first is used."`
-	Seed                *int              `json:"seed" desc:"Seed for reproducible responses, as far as the service supports it."`
-	TopLogProbs         *int              `json:"top_log_probs" desc:"Number of most likely tokens to return for each position."`
-	Temperature         *float64          `json:"temperature" desc:"Sampling temperature."`
-	TopP                *float64          `json:"top_p" desc:"Probability mass for nucleus sampling."`
-	PresencePenalty     *float64          `json:"presence_penalty" desc:"Penalty for tokens that have already occurred."`
-	FrequencyPenalty    *float64          `json:"frequency_penalty" desc:"Penalty for tokens, proportional to their number of occurrences."`
-	Stop                []string          `json:"stop" desc:"Comma-separated texts at which generation stops."`
-	LogitBias           map[string]int    `json:"logit_bias" desc:"Bias of tokens, by token id."`
-	LogProbs            *bool             `json:"log_probs" desc:"Whether the service returns token probabilities."`
-	Store               *bool             `json:"store" desc:"Whether the service stores the response."`
-	ReasoningEffort     string            `json:"reasoning_effort" desc:"Reasoning effort of the model."`
-	StrictOutput        bool              `json:"strict_output" default:"false" desc:"Not used."`
-	Stream              *bool             `json:"stream" desc:"Not used."`
-	Metadata            map[string]string `json:"metadata" desc:"Not used."`
+	// Instruction for the model.
+	DeveloperMessage string `json:"developer_message" validate:"required"`
+	// Maximum number of generated tokens.
+	MaxTokens *int `json:"max_tokens"`
+	// Maximum number of generated tokens, including reasoning.
+	MaxCompletionTokens *int `json:"max_completion_tokens"`
+	// Number of generated responses. Only the first is used.
+	N *int `json:"n"`
+	// Seed for reproducible responses, as far as the service supports it.
+	Seed *int `json:"seed"`
+	// Number of most likely tokens to return for each position.
+	TopLogProbs *int `json:"top_log_probs"`
+	// Sampling temperature.
+	Temperature *float64 `json:"temperature"`
+	// Probability mass for nucleus sampling.
+	TopP *float64 `json:"top_p"`
+	// Penalty for tokens that have already occurred.
+	PresencePenalty *float64 `json:"presence_penalty"`
+	// Penalty for tokens, proportional to their number of occurrences.
+	FrequencyPenalty *float64 `json:"frequency_penalty"`
+	// Comma-separated texts at which generation stops.
+	Stop []string `json:"stop"`
+	// Bias of tokens, by token id.
+	LogitBias map[string]int `json:"logit_bias"`
+	// Whether the service returns token probabilities.
+	LogProbs *bool `json:"log_probs"`
+	// Whether the service stores the response.
+	Store *bool `json:"store"`
+	// Reasoning effort of the model.
+	ReasoningEffort string `json:"reasoning_effort"`
+	// Not used.
+	StrictOutput bool `json:"strict_output" default:"false"`
+	// Not used.
+	Stream *bool `json:"stream"`
+	// Not used.
+	Metadata map[string]string `json:"metadata"`
 }
 
 type chatRequest struct {
@@ -178,8 +214,10 @@ func openaiTextgen(s textgenSettings) (operation, error) {
 
 type embeddingsSettings struct {
 	openaiSettings
-	Dimensions     *int   `json:"dimensions" desc:"Number of dimensions of the embedding."`
-	EncodingFormat string `json:"encoding_format" desc:"Encoding of numbers in transit: float or base64. It does not affect the record." validate:"inclusion=float|base64"`
+	// Number of dimensions of the embedding.
+	Dimensions *int `json:"dimensions"`
+	// Encoding of numbers in transit: float or base64. It does not affect the record.
+	EncodingFormat string `json:"encoding_format" validate:"inclusion=float|base64"`
 }
 
 func openaiEmbeddings(s embeddingsSettings) (operation, error) {
@@ -227,8 +265,10 @@ func vectorText(raw json.RawMessage) (string, error) {
 
 // cohereSettings are the settings of all cohere.* processors.
 type cohereSettings struct {
-	APIKey  string `json:"apiKey" desc:"Key of the API." validate:"required"`
-	BaseURL string `json:"baseURL" default:"https://api.cohere.com" desc:"URL of the API."`
+	// Key of the API.
+	APIKey string `json:"apiKey" validate:"required"`
+	// URL of the API.
+	BaseURL string `json:"baseURL" default:"https://api.cohere.com"`
 	timeLimit
 	backoff
 }
@@ -241,10 +281,14 @@ func (s *cohereSettings) operation() operation {
 
 type commandSettings struct {
 	cohereSettings
-	Model  string `json:"model" default:"command" desc:"Name of the model."`
-	Prompt string `json:"prompt" desc:"Prompt for the model. %s is replaced by the text of the field." validate:"required"`
-	From   string `json:"request.body" default:".Payload.After" desc:"Reference to the field to send."`
-	To     string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the response."`
+	// Name of the model.
+	Model string `json:"model" default:"command"`
+	// Prompt for the model. %s is replaced by the text of the field.
+	Prompt string `json:"prompt" validate:"required"`
+	// Reference to the field to send.
+	From string `json:"request.body" default:".Payload.After"`
+	// Reference to the field for the response.
+	To string `json:"response.body" default:".Payload.After"`
 }
 
 func cohereCommand(s commandSettings) (operation, error) {
@@ -276,11 +320,16 @@ func fillPrompt(prompt, text string) string {
 
 type embedSettings struct {
 	cohereSettings
-	Model     string `json:"model" default:"embed-english-v2.0" desc:"Name of the model."`
-	InputType string `json:"inputType" desc:"Use of the embedding, such as search_document. Required for models from v3."`
-	From      string `json:"inputField" default:".Payload.After" desc:"Reference to the field to send."`
-	To        string `json:"outputField" default:".Payload.After" desc:"Reference to the field for the embedding."`
-	MaxTexts  int    `json:"maxTextsPerRequest" default:"96" desc:"Maximum number of records in a request, up to 96." validate:"gt=0,lt=97"`
+	// Name of the model.
+	Model string `json:"model" default:"embed-english-v2.0"`
+	// Use of the embedding, such as search_document. Required for models from v3.
+	InputType string `json:"inputType"`
+	// Reference to the field to send.
+	From string `json:"inputField" default:".Payload.After"`
+	// Reference to the field for the embedding.
+	To string `json:"outputField" default:".Payload.After"`
+	// Maximum number of records in a request, up to 96.
+	MaxTexts int `json:"maxTextsPerRequest" default:"96" validate:"gt=0,lt=97"`
 }
 
 func cohereEmbed(s embedSettings) (operation, error) {
@@ -320,10 +369,14 @@ func cohereEmbed(s embedSettings) (operation, error) {
 
 type rerankSettings struct {
 	cohereSettings
-	Query string `json:"query" desc:"Query that the relevance is computed for." validate:"required"`
-	Model string `json:"model" default:"rerank-v3.5" desc:"Name of the model."`
-	From  string `json:"request.body" default:".Payload.After" desc:"Reference to the field to send."`
-	To    string `json:"response.body" default:".Payload.After" desc:"Reference to the field for the rating."`
+	// Query that the relevance is computed for.
+	Query string `json:"query" validate:"required"`
+	// Name of the model.
+	Model string `json:"model" default:"rerank-v3.5"`
+	// Reference to the field to send.
+	From string `json:"request.body" default:".Payload.After"`
+	// Reference to the field for the rating.
+	To string `json:"response.body" default:".Payload.After"`
 }
 
 // maxDocuments is the maximum number of records in one request.

@@ -27,17 +27,24 @@ type file struct {
 }
 
 type fileSettings struct {
-	Path    string   `json:"path" validate:"required" desc:"The file."`
-	Format  string   `json:"format" default:"auto" validate:"inclusion=auto|csv|json" desc:"csv or json; auto goes by the end of the name."`
-	Key     string   `json:"key" validate:"required" desc:"Reference to the field whose value is looked up."`
-	Column  string   `json:"column" desc:"Column of the table in which it is searched. Empty: the first one of a CSV table."`
-	Columns []string `json:"columns" desc:"Comma list of the columns that are added. Empty: all but that of the key."`
-	Target  string   `json:"target" default:".Payload.After" desc:"Reference to the object that the columns are added to."`
-	Missing string   `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"Action for a record that is not in the table."`
+	// The file.
+	Path string `json:"path" validate:"required"`
+	// csv or json; auto goes by the end of the name.
+	Format string `json:"format" default:"auto" validate:"inclusion=auto|csv|json"`
+	// Reference to the field whose value is looked up.
+	Key string `json:"key" validate:"required"`
+	// Column of the table in which it is searched. Empty: the first one of a CSV table.
+	Column string `json:"column"`
+	// Comma list of the columns that are added. Empty: all but that of the key.
+	Columns []string `json:"columns"`
+	// Reference to the object that the columns are added to.
+	Target string `json:"target" default:".Payload.After"`
+	// Action for a record that is not in the table.
+	Missing string `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *file) Parameters() sdk.Parameters { return sdk.ParametersOf(fileSettings{}) }
+func (p *file) Parameters() sdk.Parameters { return sdk.ParametersOf(fileSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *file) Configure(ctx context.Context, settings map[string]string) (err error) {

@@ -30,22 +30,35 @@ type web struct {
 }
 
 type webSettings struct {
-	URL      string            `json:"url" validate:"required" desc:"URL of the request, a template over the record. Use urlquery for values from records."`
-	Headers  map[string]string `json:"headers.*" desc:"Header of the request."`
-	Target   string            `json:"target" default:".Payload.After.enrichment" desc:"Reference to the field that the answer is put into."`
-	Body     string            `json:"body" default:"json" validate:"inclusion=json|text" desc:"Form of the answer."`
-	Timeout  time.Duration     `json:"timeout" default:"5s" validate:"gt=0" desc:"Longest wait for an answer."`
-	MaxBytes int64             `json:"maxBytes" default:"1048576" validate:"gt=0,lt=67108865" desc:"Longest answer."`
-	Missing  string            `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"Action for a record when the response is 404."`
-	TTL      time.Duration     `json:"cache.ttl" default:"1m" desc:"Time for which a response is cached. 0: never."`
-	Size     int               `json:"cache.size" default:"10000" validate:"gt=0,lt=1000001" desc:"Answers that are remembered. The least recently used are forgotten first, also when all take more than an eighth of memory.limit (at most 256 MiB)."`
-	Retries  int               `json:"retries" default:"3" validate:"gt=-1,lt=101" desc:"Maximum number of retries of a request."`
-	Min      time.Duration     `json:"backoff.min" default:"100ms" validate:"gt=0" desc:"Pause before the first repetition. It doubles from one to the next."`
-	Max      time.Duration     `json:"backoff.max" default:"5s" validate:"gt=0" desc:"Longest pause."`
+	// URL of the request, a template over the record. Use urlquery for values from records.
+	URL string `json:"url" validate:"required"`
+	// Header of the request.
+	Headers map[string]string `json:"headers.*"`
+	// Reference to the field that the answer is put into.
+	Target string `json:"target" default:".Payload.After.enrichment"`
+	// Form of the answer.
+	Body string `json:"body" default:"json" validate:"inclusion=json|text"`
+	// Longest wait for an answer.
+	Timeout time.Duration `json:"timeout" default:"5s" validate:"gt=0"`
+	// Longest answer.
+	MaxBytes int64 `json:"maxBytes" default:"1048576" validate:"gt=0,lt=67108865"`
+	// Action for a record when the response is 404.
+	Missing string `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter"`
+	// Time for which a response is cached. 0: never.
+	TTL time.Duration `json:"cache.ttl" default:"1m"`
+	// Answers that are remembered. The least recently used are forgotten first, also when all take more than an eighth
+	// of memory.limit (at most 256 MiB).
+	Size int `json:"cache.size" default:"10000" validate:"gt=0,lt=1000001"`
+	// Maximum number of retries of a request.
+	Retries int `json:"retries" default:"3" validate:"gt=-1,lt=101"`
+	// Pause before the first repetition. It doubles from one to the next.
+	Min time.Duration `json:"backoff.min" default:"100ms" validate:"gt=0"`
+	// Longest pause.
+	Max time.Duration `json:"backoff.max" default:"5s" validate:"gt=0"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *web) Parameters() sdk.Parameters { return sdk.ParametersOf(webSettings{}) }
+func (p *web) Parameters() sdk.Parameters { return sdk.ParametersOf(webSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *web) Configure(_ context.Context, settings map[string]string) (err error) {

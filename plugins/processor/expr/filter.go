@@ -12,7 +12,8 @@ import (
 func newFilter() sdk.Processor { return &filter{} }
 
 type filterConfig struct {
-	Expression string `json:"expression" desc:"Condition for records to keep, for example: after.price > 100 && metadata.region == \"eu\"" validate:"required"`
+	// Condition for records to keep, for example: after.price > 100 && metadata.region == "eu"
+	Expression string `json:"expression" validate:"required"`
 }
 
 type filter struct {
@@ -21,7 +22,7 @@ type filter struct {
 	program     *program
 }
 
-func (*filter) Parameters() sdk.Parameters { return sdk.ParametersOf(filterConfig{}) }
+func (*filter) Parameters() sdk.Parameters { return sdk.ParametersOf(filterConfig{}, descriptions) }
 
 func (p *filter) Configure(ctx context.Context, settings map[string]string) (err error) {
 	var c filterConfig

@@ -14,7 +14,9 @@ import (
 func newMapper() sdk.Processor { return &mapper{} }
 
 type mapConfig struct {
-	Mapping string `json:"mapping" desc:"Lines \"reference = expression\", for example: .Payload.After.total = after.price * after.count. An expression continues in lines that begin with white space; lines that begin with # are comments." validate:"required"`
+	// Lines "reference = expression", for example: .Payload.After.total = after.price * after.count. An expression
+	// continues in lines that begin with white space; lines that begin with # are comments.
+	Mapping string `json:"mapping" validate:"required"`
 }
 
 type mapper struct {
@@ -30,7 +32,7 @@ type assignment struct {
 	program *program
 }
 
-func (*mapper) Parameters() sdk.Parameters { return sdk.ParametersOf(mapConfig{}) }
+func (*mapper) Parameters() sdk.Parameters { return sdk.ParametersOf(mapConfig{}, descriptions) }
 
 func (p *mapper) Configure(ctx context.Context, settings map[string]string) error {
 	var c mapConfig

@@ -25,11 +25,12 @@ type avroDecode struct {
 }
 
 type avroDecodeSettings struct {
-	Field string `json:"field" default:".Payload.After" desc:"Reference to the field."`
+	// Reference to the field.
+	Field string `json:"field" default:".Payload.After"`
 }
 
 // Parameters implements sdk.Processor.
-func (d *avroDecode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroDecodeSettings{}) }
+func (d *avroDecode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroDecodeSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (d *avroDecode) Configure(_ context.Context, settings map[string]string) error {
@@ -162,15 +163,20 @@ type encoding struct {
 }
 
 type avroEncodeSettings struct {
-	Field    string `json:"field" default:".Payload.After" desc:"Reference to the field."`
-	Strategy string `json:"schema.strategy" validate:"required,inclusion=preRegistered|autoRegister" desc:"Origin of the schema. preRegistered: a registered one. autoRegister: one inferred from the data and registered."`
-	Subject  string `json:"schema.preRegistered.subject" desc:"Subject of the registered schema."`
-	Version  *int   `json:"schema.preRegistered.version" validate:"gt=0" desc:"Version of the registered schema."`
-	Auto     string `json:"schema.autoRegister.subject" desc:"Subject under which inferred schemas are registered."`
+	// Reference to the field.
+	Field string `json:"field" default:".Payload.After"`
+	// Origin of the schema. preRegistered: a registered one. autoRegister: one inferred from the data and registered.
+	Strategy string `json:"schema.strategy" validate:"required,inclusion=preRegistered|autoRegister"`
+	// Subject of the registered schema.
+	Subject string `json:"schema.preRegistered.subject"`
+	// Version of the registered schema.
+	Version *int `json:"schema.preRegistered.version" validate:"gt=0"`
+	// Subject under which inferred schemas are registered.
+	Auto string `json:"schema.autoRegister.subject"`
 }
 
 // Parameters implements sdk.Processor.
-func (e *avroEncode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroEncodeSettings{}) }
+func (e *avroEncode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroEncodeSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (e *avroEncode) Configure(_ context.Context, settings map[string]string) error {

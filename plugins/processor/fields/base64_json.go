@@ -19,11 +19,12 @@ type fieldCodec struct {
 }
 
 type base64Settings struct {
-	Field string `json:"field" validate:"required,exclusion=.Position" desc:"Reference to the field."`
+	// Reference to the field.
+	Field string `json:"field" validate:"required,exclusion=.Position"`
 }
 
 // Parameters implements sdk.Processor.
-func (c *fieldCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(base64Settings{}) }
+func (c *fieldCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(base64Settings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (c *fieldCodec) Configure(_ context.Context, settings map[string]string) error {
@@ -63,11 +64,12 @@ func (c *fieldCodec) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 type jsonCodec struct{ fieldCodec }
 
 type jsonSettings struct {
-	Field string `json:"field" validate:"required,exclusion=.Payload,regex=^\\.([Pp]ayload|[Kk]ey).*" desc:"Reference to the field, in the key or the payload."`
+	// Reference to the field, in the key or the payload.
+	Field string `json:"field" validate:"required,exclusion=.Payload,regex=^\\.([Pp]ayload|[Kk]ey).*"`
 }
 
 // Parameters implements sdk.Processor.
-func (c *jsonCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}) }
+func (c *jsonCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}, descriptions) }
 
 func base64Encode(v any, _ int) (any, error) {
 	var b []byte

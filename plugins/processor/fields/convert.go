@@ -19,12 +19,14 @@ type convert struct {
 }
 
 type convertSettings struct {
-	Field string `json:"field" validate:"required,regex=^\\.([Pp]ayload|[Kk]ey).*" desc:"Reference to the field, in the key or the payload."`
-	Type  string `json:"type" validate:"required,inclusion=string|int|float|bool|time" desc:"Type to convert to."`
+	// Reference to the field, in the key or the payload.
+	Field string `json:"field" validate:"required,regex=^\\.([Pp]ayload|[Kk]ey).*"`
+	// Type to convert to.
+	Type string `json:"type" validate:"required,inclusion=string|int|float|bool|time"`
 }
 
 // Parameters implements sdk.Processor.
-func (c *convert) Parameters() sdk.Parameters { return sdk.ParametersOf(convertSettings{}) }
+func (c *convert) Parameters() sdk.Parameters { return sdk.ParametersOf(convertSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (c *convert) Configure(_ context.Context, settings map[string]string) error {

@@ -14,11 +14,12 @@ import (
 type exclude struct{ references }
 
 type fieldsSettings struct {
-	Fields string `json:"fields" validate:"required" desc:"Comma list of references to the fields."`
+	// Comma list of references to the fields.
+	Fields string `json:"fields" validate:"required"`
 }
 
 // Parameters implements sdk.Processor.
-func (e *exclude) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}) }
+func (e *exclude) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (e *exclude) Configure(_ context.Context, settings map[string]string) error {
@@ -50,7 +51,7 @@ type include struct {
 }
 
 // Parameters implements sdk.Processor.
-func (i *include) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}) }
+func (i *include) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (i *include) Configure(_ context.Context, settings map[string]string) error {

@@ -30,22 +30,37 @@ type replacement struct {
 }
 
 type maskSettings struct {
-	Fields    string   `json:"fields" default:".Payload" desc:"Comma list of references to the fields. With patterns, all texts in them and below are searched."`
-	Patterns  []string `json:"patterns" desc:"Comma list of patterns: card, email, ssn, iban, ipv4, ipv6, phone. Without patterns the fields are hidden whole."`
-	Regex     string   `json:"regex" desc:"One more pattern, an RE2 expression."`
-	Method    string   `json:"method" default:"redact" validate:"inclusion=redact|hash|keep-first|keep-last|truncate|ip|email" desc:"redact replaces by the text of 'with', hash by a pseudonym made with 'key', keep-first and keep-last leave some characters (truncate is keep-last), ip leaves the network of an IP address, email the domain of an e-mail address."`
-	With      string   `json:"with" default:"[REDACTED]" desc:"Text in place of redacted text."`
-	Key       string   `json:"key" desc:"Secret key of the hash. Equal values have equal pseudonyms in all pipelines with this key."`
-	Format    string   `json:"format" default:"hex" validate:"inclusion=hex|base32|digits" desc:"Form of the hash: 64 hexadecimal digits, 52 characters a-z and 2-7, or as many decimal digits as the value has characters."`
-	Length    int      `json:"length" default:"0" validate:"gt=-1" desc:"Characters of the hash in hex or base32, at least 16. 0: all."`
-	Keep      int      `json:"keep" default:"4" validate:"gt=-1" desc:"Characters that keep-first and keep-last leave. A value of at most twice as many is hidden whole."`
-	IPv4      int      `json:"ipv4.prefix" default:"24" validate:"gt=-1" desc:"Bits of an IPv4 address that ip leaves, also of one within an IPv6 address (::ffff:192.0.2.1)."`
-	IPv6      int      `json:"ipv6.prefix" default:"48" validate:"gt=-1" desc:"Bits of an IPv6 address that ip leaves."`
-	LocalKeep int      `json:"local.keep" default:"0" validate:"gt=-1" desc:"First characters of the part before the @ that email leaves. Three stars replace the others."`
+	// Comma list of references to the fields. With patterns, all texts in them and below are searched.
+	Fields string `json:"fields" default:".Payload"`
+	// Comma list of patterns: card, email, ssn, iban, ipv4, ipv6, phone. Without patterns the fields are hidden whole.
+	Patterns []string `json:"patterns"`
+	// One more pattern, an RE2 expression.
+	Regex string `json:"regex"`
+	// redact replaces by the text of 'with', hash by a pseudonym made with 'key', keep-first and keep-last leave some
+	// characters (truncate is keep-last), ip leaves the network of an IP address, email the domain of an e-mail
+	// address.
+	Method string `json:"method" default:"redact" validate:"inclusion=redact|hash|keep-first|keep-last|truncate|ip|email"`
+	// Text in place of redacted text.
+	With string `json:"with" default:"[REDACTED]"`
+	// Secret key of the hash. Equal values have equal pseudonyms in all pipelines with this key.
+	Key string `json:"key"`
+	// Form of the hash: 64 hexadecimal digits, 52 characters a-z and 2-7, or as many decimal digits as the value has
+	// characters.
+	Format string `json:"format" default:"hex" validate:"inclusion=hex|base32|digits"`
+	// Characters of the hash in hex or base32, at least 16. 0: all.
+	Length int `json:"length" default:"0" validate:"gt=-1"`
+	// Characters that keep-first and keep-last leave. A value of at most twice as many is hidden whole.
+	Keep int `json:"keep" default:"4" validate:"gt=-1"`
+	// Bits of an IPv4 address that ip leaves, also of one within an IPv6 address (::ffff:192.0.2.1).
+	IPv4 int `json:"ipv4.prefix" default:"24" validate:"gt=-1"`
+	// Bits of an IPv6 address that ip leaves.
+	IPv6 int `json:"ipv6.prefix" default:"48" validate:"gt=-1"`
+	// First characters of the part before the @ that email leaves. Three stars replace the others.
+	LocalKeep int `json:"local.keep" default:"0" validate:"gt=-1"`
 }
 
 // Parameters implements sdk.Processor.
-func (m *mask) Parameters() sdk.Parameters { return sdk.ParametersOf(maskSettings{}) }
+func (m *mask) Parameters() sdk.Parameters { return sdk.ParametersOf(maskSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (m *mask) Configure(_ context.Context, settings map[string]string) error {

@@ -17,11 +17,12 @@ type rename struct {
 }
 
 type renameSettings struct {
-	Mapping string `json:"mapping" validate:"required" desc:"Comma list of reference:name, the field and its name from then on."`
+	// Comma list of reference:name, the field and its name from then on.
+	Mapping string `json:"mapping" validate:"required"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *rename) Parameters() sdk.Parameters { return sdk.ParametersOf(renameSettings{}) }
+func (p *rename) Parameters() sdk.Parameters { return sdk.ParametersOf(renameSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *rename) Configure(_ context.Context, settings map[string]string) error {

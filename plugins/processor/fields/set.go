@@ -24,13 +24,16 @@ type set struct {
 }
 
 type setSettings struct {
-	Field string `json:"field" validate:"required,exclusion=.Position" desc:"Reference to the field."`
-	Value string `json:"value" validate:"required" desc:"Template over the record that makes the value."`
-	Type  string `json:"type" default:"string" validate:"inclusion=string|int|float|bool|time|json" desc:"Type of the value. With json the text is read as JSON."`
+	// Reference to the field.
+	Field string `json:"field" validate:"required,exclusion=.Position"`
+	// Template over the record that makes the value.
+	Value string `json:"value" validate:"required"`
+	// Type of the value. With json the text is read as JSON.
+	Type string `json:"type" default:"string" validate:"inclusion=string|int|float|bool|time|json"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *set) Parameters() sdk.Parameters { return sdk.ParametersOf(setSettings{}) }
+func (p *set) Parameters() sdk.Parameters { return sdk.ParametersOf(setSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *set) Configure(_ context.Context, settings map[string]string) error {

@@ -33,13 +33,16 @@ type sighting struct {
 }
 
 type dedupeSettings struct {
-	Key   string        `json:"key" default:".Key" desc:"Comma list of references to the fields that identify a record."`
-	Count int           `json:"window.count" default:"100000" validate:"gt=0,lt=10000001" desc:"Keys that are remembered. The oldest is forgotten first."`
-	Time  time.Duration `json:"window.time" default:"0" desc:"Time for which a key is remembered after its first record. 0: until count other keys were seen."`
+	// Comma list of references to the fields that identify a record.
+	Key string `json:"key" default:".Key"`
+	// Keys that are remembered. The oldest is forgotten first.
+	Count int `json:"window.count" default:"100000" validate:"gt=0,lt=10000001"`
+	// Time for which a key is remembered after its first record. 0: until count other keys were seen.
+	Time time.Duration `json:"window.time" default:"0"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *dedupe) Parameters() sdk.Parameters { return sdk.ParametersOf(dedupeSettings{}) }
+func (p *dedupe) Parameters() sdk.Parameters { return sdk.ParametersOf(dedupeSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *dedupe) Configure(_ context.Context, settings map[string]string) error {

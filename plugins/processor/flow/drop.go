@@ -42,11 +42,12 @@ type refuse struct {
 }
 
 type refuseSettings struct {
-	Message string `json:"message" default:"error processor triggered" desc:"Text of the error, a template over the record."`
+	// Text of the error, a template over the record.
+	Message string `json:"message" default:"error processor triggered"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *refuse) Parameters() sdk.Parameters { return sdk.ParametersOf(refuseSettings{}) }
+func (p *refuse) Parameters() sdk.Parameters { return sdk.ParametersOf(refuseSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *refuse) Configure(_ context.Context, settings map[string]string) error {
@@ -99,13 +100,16 @@ type sample struct {
 }
 
 type sampleSettings struct {
-	Rate  int     `json:"rate" validate:"gt=-1" default:"0" desc:"One record of so many is kept. Either rate or ratio is given."`
-	Ratio float64 `json:"ratio" validate:"gt=-0.0000001,lt=1.0000001" default:"0" desc:"Share of the records to keep, between 0 and 1."`
-	Key   string  `json:"key" desc:"Comma list of references to fields. Records with equal values in these are all kept, or all dropped."`
+	// One record of so many is kept. Either rate or ratio is given.
+	Rate int `json:"rate" validate:"gt=-1" default:"0"`
+	// Share of the records to keep, between 0 and 1.
+	Ratio float64 `json:"ratio" validate:"gt=-0.0000001,lt=1.0000001" default:"0"`
+	// Comma list of references to fields. Records with equal values in these are all kept, or all dropped.
+	Key string `json:"key"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *sample) Parameters() sdk.Parameters { return sdk.ParametersOf(sampleSettings{}) }
+func (p *sample) Parameters() sdk.Parameters { return sdk.ParametersOf(sampleSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *sample) Configure(_ context.Context, settings map[string]string) error {

@@ -25,11 +25,12 @@ type clone struct {
 }
 
 type cloneSettings struct {
-	Count int `json:"count" validate:"required,gt=0,lt=10001" desc:"Number of copies, in addition to the record itself."`
+	// Number of copies, in addition to the record itself.
+	Count int `json:"count" validate:"required,gt=0,lt=10001"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *clone) Parameters() sdk.Parameters { return sdk.ParametersOf(cloneSettings{}) }
+func (p *clone) Parameters() sdk.Parameters { return sdk.ParametersOf(cloneSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *clone) Configure(_ context.Context, settings map[string]string) error {
@@ -68,11 +69,12 @@ type split struct {
 }
 
 type splitSettings struct {
-	Field string `json:"field" validate:"required,regex=^\\.([Pp]ayload|[Kk]ey).*" desc:"Reference to the list, in the key or the payload."`
+	// Reference to the list, in the key or the payload.
+	Field string `json:"field" validate:"required,regex=^\\.([Pp]ayload|[Kk]ey).*"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *split) Parameters() sdk.Parameters { return sdk.ParametersOf(splitSettings{}) }
+func (p *split) Parameters() sdk.Parameters { return sdk.ParametersOf(splitSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *split) Configure(_ context.Context, settings map[string]string) error {

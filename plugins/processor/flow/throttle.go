@@ -27,14 +27,18 @@ type waiting struct {
 }
 
 type throttleSettings struct {
-	Rate     int           `json:"rate" validate:"required,gt=0" desc:"Records per interval."`
-	Interval time.Duration `json:"interval" default:"1s" validate:"gt=0" desc:"The interval."`
-	Burst    int           `json:"burst" default:"0" validate:"gt=-1" desc:"Maximum burst of records. 0: same as rate."`
-	Exceed   string        `json:"exceed" default:"delay" validate:"inclusion=delay|drop" desc:"Action for records above the rate: delay or drop."`
+	// Records per interval.
+	Rate int `json:"rate" validate:"required,gt=0"`
+	// The interval.
+	Interval time.Duration `json:"interval" default:"1s" validate:"gt=0"`
+	// Maximum burst of records. 0: same as rate.
+	Burst int `json:"burst" default:"0" validate:"gt=-1"`
+	// Action for records above the rate: delay or drop.
+	Exceed string `json:"exceed" default:"delay" validate:"inclusion=delay|drop"`
 }
 
 // Parameters implements sdk.Processor.
-func (p *throttle) Parameters() sdk.Parameters { return sdk.ParametersOf(throttleSettings{}) }
+func (p *throttle) Parameters() sdk.Parameters { return sdk.ParametersOf(throttleSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *throttle) Configure(_ context.Context, settings map[string]string) error {

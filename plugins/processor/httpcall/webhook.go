@@ -30,22 +30,36 @@ func Plugins() []sdk.ProcessorPlugin {
 }
 
 type config struct {
-	URL         string            `json:"request.url" desc:"URL to send to, which may be a template over the record." validate:"required"`
-	Method      string            `json:"request.method" default:"GET" desc:"Method of the request."`
-	Body        string            `json:"request.body" desc:"Body of the request, which may be a template over the record; empty: none."`
-	ContentType string            `json:"request.contentType" desc:"The header Content-Type; use headers.Content-Type instead."`
-	Timeout     time.Duration     `json:"request.timeout" default:"30s" desc:"Timeout for each attempt." validate:"gt=0s"`
-	Headers     map[string]string `json:"headers" desc:"Headers of the request. Content-Type is application/json unless it is set."`
+	// URL to send to, which may be a template over the record.
+	URL string `json:"request.url" validate:"required"`
+	// Method of the request.
+	Method string `json:"request.method" default:"GET"`
+	// Body of the request, which may be a template over the record; empty: none.
+	Body string `json:"request.body"`
+	// The header Content-Type; use headers.Content-Type instead.
+	ContentType string `json:"request.contentType"`
+	// Timeout for each attempt.
+	Timeout time.Duration `json:"request.timeout" default:"30s" validate:"gt=0s"`
+	// Headers of the request. Content-Type is application/json unless it is set.
+	Headers map[string]string `json:"headers"`
 
-	ResponseBody   string   `json:"response.body" default:".Payload.After" desc:"Reference to the field for the body of the answer."`
-	ResponseStatus string   `json:"response.status" desc:"Reference to the field for the status of the answer, as text; empty: it is not kept."`
-	Accept         []string `json:"response.acceptStatus" desc:"Statuses from 400 on that do not count as errors: a comma-separated list such as 404,422 or 4xx."`
-	MaxBytes       int64    `json:"response.maxBytes" default:"10485760" desc:"Maximum size of a response body in bytes." validate:"gt=0"`
+	// Reference to the field for the body of the answer.
+	ResponseBody string `json:"response.body" default:".Payload.After"`
+	// Reference to the field for the status of the answer, as text; empty: it is not kept.
+	ResponseStatus string `json:"response.status"`
+	// Statuses from 400 on that do not count as errors: a comma-separated list such as 404,422 or 4xx.
+	Accept []string `json:"response.acceptStatus"`
+	// Maximum size of a response body in bytes.
+	MaxBytes int64 `json:"response.maxBytes" default:"10485760" validate:"gt=0"`
 
-	RetryCount  int           `json:"backoffRetry.count" default:"0" desc:"Maximum number of retries of a request." validate:"gt=-1"`
-	RetryFactor float64       `json:"backoffRetry.factor" default:"2" desc:"Growth factor of the pauses." validate:"gt=0"`
-	RetryMin    time.Duration `json:"backoffRetry.min" default:"100ms" desc:"The first pause." validate:"gt=-1s"`
-	RetryMax    time.Duration `json:"backoffRetry.max" default:"5s" desc:"The longest pause." validate:"gt=-1s"`
+	// Maximum number of retries of a request.
+	RetryCount int `json:"backoffRetry.count" default:"0" validate:"gt=-1"`
+	// Growth factor of the pauses.
+	RetryFactor float64 `json:"backoffRetry.factor" default:"2" validate:"gt=0"`
+	// The first pause.
+	RetryMin time.Duration `json:"backoffRetry.min" default:"100ms" validate:"gt=-1s"`
+	// The longest pause.
+	RetryMax time.Duration `json:"backoffRetry.max" default:"5s" validate:"gt=-1s"`
 }
 
 type processor struct {
@@ -61,7 +75,7 @@ type processor struct {
 }
 
 // Parameters implements sdk.Processor.
-func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}) }
+func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *processor) Configure(_ context.Context, settings map[string]string) error {

@@ -12,10 +12,14 @@ import (
 )
 
 type config struct {
-	Script  string        `json:"script" desc:"The text of the script. It has to define a function process, which gets a record and returns the result."`
-	Path    string        `json:"script.path" desc:"A file with the script, instead of script."`
-	Timeout time.Duration `json:"timeout" default:"1s" desc:"Timeout of the script for one record; at most 10s." validate:"gt=0s,lt=10001ms"`
-	Memory  int64         `json:"memory" default:"134217728" desc:"By how many bytes the memory of the agent may grow while the script handles one record." validate:"gt=1048575"`
+	// The text of the script. It has to define a function process, which gets a record and returns the result.
+	Script string `json:"script"`
+	// A file with the script, instead of script.
+	Path string `json:"script.path"`
+	// Timeout of the script for one record; at most 10s.
+	Timeout time.Duration `json:"timeout" default:"1s" validate:"gt=0s,lt=10001ms"`
+	// By how many bytes the memory of the agent may grow while the script handles one record.
+	Memory int64 `json:"memory" default:"134217728" validate:"gt=1048575"`
 }
 
 // processor runs a script for every record.
@@ -30,7 +34,7 @@ type processor struct {
 
 func newProcessor() sdk.Processor { return &processor{} }
 
-func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}) }
+func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}, descriptions) }
 
 // Configure compiles the script and runs it once, so that errors outside of process are found when a declaration is
 // checked.

@@ -14,13 +14,22 @@ import (
 // csv parses a line of CSV by RFC 4180.
 type csv struct {
 	options
-	Columns   []string `json:"columns" validate:"required" desc:"Comma list of the names of the columns, in their order. Columns without a name are left out."`
-	Delimiter string   `json:"delimiter" default:"," desc:"Text between columns; tab and space stand for these characters."`
-	Quote     string   `json:"quote" default:"\"" desc:"Text around columns that hold delimiters, line breaks or quotes, which are doubled in them; none for none."`
-	Lazy      bool     `json:"lazy" default:"false" desc:"Whether a quote may stand inside a column without quotes, and a single quote inside one with quotes."`
-	Trim      bool     `json:"trim" default:"false" desc:"Whether spaces and tabs around columns are removed, outside quotes."`
-	Missing   string   `json:"missing" default:"refuse" validate:"inclusion=refuse|null|omit" desc:"What a text with too few columns is: refuse makes it an error, null sets the others to null, and omit leaves them out."`
-	Extra     string   `json:"extra" default:"refuse" validate:"inclusion=refuse|drop|keep" desc:"What a text with too many columns is: refuse makes it an error, drop leaves the others out, and keep names them by their number, which begins with 1."`
+	// Comma list of the names of the columns, in their order. Columns without a name are left out.
+	Columns []string `json:"columns" validate:"required"`
+	// Text between columns; tab and space stand for these characters.
+	Delimiter string `json:"delimiter" default:","`
+	// Text around columns that hold delimiters, line breaks or quotes, which are doubled in them; none for none.
+	Quote string `json:"quote" default:"\""`
+	// Whether a quote may stand inside a column without quotes, and a single quote inside one with quotes.
+	Lazy bool `json:"lazy" default:"false"`
+	// Whether spaces and tabs around columns are removed, outside quotes.
+	Trim bool `json:"trim" default:"false"`
+	// What a text with too few columns is: refuse makes it an error, null sets the others to null, and omit leaves them
+	// out.
+	Missing string `json:"missing" default:"refuse" validate:"inclusion=refuse|null|omit"`
+	// What a text with too many columns is: refuse makes it an error, drop leaves the others out, and keep names them
+	// by their number, which begins with 1.
+	Extra string `json:"extra" default:"refuse" validate:"inclusion=refuse|drop|keep"`
 	typed
 
 	reads            []read

@@ -15,12 +15,22 @@ import (
 // kv parses pairs of keys and values.
 type kv struct {
 	options
-	Pairs      string `json:"pair-separator" default:"space" desc:"Text between pairs; tab and newline stand for these characters, and space for any number of spaces, tabs and line breaks."`
-	Keys       string `json:"key-separator" default:"=" desc:"Text between a key and its value; tab and space stand for these characters."`
-	Quotes     string `json:"quotes" default:"\"" desc:"Characters that each may stand around keys and values; none for none. Between them \\n, \\r, \\t, \\b, \\f and \\u with four digits are what they are in JSON, and \\ before another character that is no letter or digit stands for this character."`
-	Prefix     string `json:"prefix" desc:"Text in front of every key."`
-	Duplicates string `json:"duplicates" default:"last" validate:"inclusion=last|first|list|refuse" desc:"Which value a key has that comes more than once: the last, the first, a list of all, or none: refuse makes it an error."`
-	Bare       string `json:"bare" default:"true" validate:"inclusion=true|null|drop|refuse" desc:"What a key without a separator is: its value is true or null, drop leaves it out, and refuse makes it an error."`
+	// Text between pairs; tab and newline stand for these characters, and space for any number of spaces, tabs and line
+	// breaks.
+	Pairs string `json:"pair-separator" default:"space"`
+	// Text between a key and its value; tab and space stand for these characters.
+	Keys string `json:"key-separator" default:"="`
+	// Characters that each may stand around keys and values; none for none. Between them \n, \r, \t, \b, \f and \u with
+	// four digits are what they are in JSON, and \ before another character that is no letter or digit stands for this
+	// character.
+	Quotes string `json:"quotes" default:"\""`
+	// Text in front of every key.
+	Prefix string `json:"prefix"`
+	// Which value a key has that comes more than once: the last, the first, a list of all, or none: refuse makes it an
+	// error.
+	Duplicates string `json:"duplicates" default:"last" validate:"inclusion=last|first|list|refuse"`
+	// What a key without a separator is: its value is true or null, drop leaves it out, and refuse makes it an error.
+	Bare string `json:"bare" default:"true" validate:"inclusion=true|null|drop|refuse"`
 	typed
 
 	types      types

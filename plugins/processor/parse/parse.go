@@ -80,12 +80,20 @@ type parseFunc func(ctx context.Context, v any, m *memory) (any, error)
 
 // options are the settings common to all parsers.
 type options struct {
-	Field    string `json:"field" default:".Payload.After" desc:"Reference to the field with the text."`
-	Target   string `json:"target" desc:"Reference to the field for the result. Without it, the result replaces the text."`
-	Merge    bool   `json:"merge" default:"false" desc:"Whether the members of the result are added to the object in the target, in place of those of the same name, instead of replacing all of it."`
-	Remove   bool   `json:"remove" default:"false" desc:"Whether the text is removed when the result is in another target."`
-	OnError  string `json:"on-error" default:"refuse" validate:"inclusion=refuse|keep|tag" desc:"What happens to a record that cannot be parsed: refuse sends it to the dead-letter queue, keep passes it on unchanged, and tag does so with the error in the metadata."`
-	ErrorKey string `json:"error-key" default:"parse.error" desc:"Key of the metadata for the error of a tagged record."`
+	// Reference to the field with the text.
+	Field string `json:"field" default:".Payload.After"`
+	// Reference to the field for the result. Without it, the result replaces the text.
+	Target string `json:"target"`
+	// Whether the members of the result are added to the object in the target, in place of those of the same name,
+	// instead of replacing all of it.
+	Merge bool `json:"merge" default:"false"`
+	// Whether the text is removed when the result is in another target.
+	Remove bool `json:"remove" default:"false"`
+	// What happens to a record that cannot be parsed: refuse sends it to the dead-letter queue, keep passes it on
+	// unchanged, and tag does so with the error in the metadata.
+	OnError string `json:"on-error" default:"refuse" validate:"inclusion=refuse|keep|tag"`
+	// Key of the metadata for the error of a tagged record.
+	ErrorKey string `json:"error-key" default:"parse.error"`
 }
 
 func (o *options) all() *options { return o }
@@ -99,7 +107,7 @@ type parser struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *parser) Parameters() sdk.Parameters { return sdk.ParametersOf(p.format) }
+func (p *parser) Parameters() sdk.Parameters { return sdk.ParametersOf(p.format, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *parser) Configure(_ context.Context, settings map[string]string) (err error) {

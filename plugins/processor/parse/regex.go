@@ -12,7 +12,9 @@ import (
 // regex parses a text by a regular expression.
 type regex struct {
 	options
-	Pattern string `json:"pattern" validate:"required" desc:"RE2 expression with named groups, such as (?P<id>[0-9]+). It may match anywhere: ^ and $ stand for the ends of the text. The first match counts."`
+	// RE2 expression with named groups, such as (?P<id>[0-9]+). It may match anywhere: ^ and $ stand for the ends of
+	// the text. The first match counts.
+	Pattern string `json:"pattern" validate:"required"`
 	typed
 }
 

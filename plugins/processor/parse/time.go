@@ -16,9 +16,16 @@ import (
 // instant parses a time.
 type instant struct {
 	options
-	Formats string `json:"formats" default:"rfc3339" desc:"Formats that are tried in their order, with | between them: a layout of Go, such as 02/Jan/2006:15:04:05 -0700; a format of strptime, such as %d/%b/%Y:%H:%M:%S %z; rfc3339, rfc1123, rfc1123z, rfc850, rfc822, rfc822z, ansic, unixdate or rubydate; or the time since 1970 in seconds, also with a fraction (unix), in milliseconds (unix_ms), microseconds (unix_us) or nanoseconds (unix_ns)."`
-	Zone    string `json:"zone" default:"UTC" desc:"Time zone of texts that have none, such as Europe/Zurich."`
-	Output  string `json:"output" default:"time" validate:"inclusion=time|rfc3339|unix|unix_ms|unix_us|unix_ns" desc:"Result: a time, in UTC; a text in RFC 3339, in the zone of the text; or an integer, the time since 1970 in this unit."`
+	// Formats that are tried in their order, with | between them: a layout of Go, such as 02/Jan/2006:15:04:05 -0700; a
+	// format of strptime, such as %d/%b/%Y:%H:%M:%S %z; rfc3339, rfc1123, rfc1123z, rfc850, rfc822, rfc822z, ansic,
+	// unixdate or rubydate; or the time since 1970 in seconds, also with a fraction (unix), in milliseconds (unix_ms),
+	// microseconds (unix_us) or nanoseconds (unix_ns).
+	Formats string `json:"formats" default:"rfc3339"`
+	// Time zone of texts that have none, such as Europe/Zurich.
+	Zone string `json:"zone" default:"UTC"`
+	// Result: a time, in UTC; a text in RFC 3339, in the zone of the text; or an integer, the time since 1970 in this
+	// unit.
+	Output string `json:"output" default:"time" validate:"inclusion=time|rfc3339|unix|unix_ms|unix_us|unix_ns"`
 
 	formats []timeFormat
 	zone    *time.Location

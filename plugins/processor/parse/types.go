@@ -15,7 +15,10 @@ import (
 
 // typed is the setting for the types of values.
 type typed struct {
-	Types []string `json:"types" desc:"Comma list of name:type, with * for all other names. The types are string, int, float, bool, time (RFC 3339, or Unix nanoseconds) and auto, which makes numbers of JSON's numbers and booleans of true and false. Without a type a value is a string. An empty text is null, unless it is a string."`
+	// Comma list of name:type, with * for all other names. The types are string, int, float, bool, time (RFC 3339, or
+	// Unix nanoseconds) and auto, which makes numbers of JSON's numbers and booleans of true and false. Without a type
+	// a value is a string. An empty text is null, unless it is a string.
+	Types []string `json:"types"`
 }
 
 // read returns the value of a text; nil: the text itself.

@@ -12,8 +12,10 @@ import (
 // address parses a URL.
 type address struct {
 	options
-	Query      string `json:"query" default:"object" validate:"inclusion=object|text" desc:"What the query becomes: an object of its parameters, or the text."`
-	Duplicates string `json:"duplicates" default:"list" validate:"inclusion=list|first|last" desc:"Which value a parameter has that comes more than once: a list of all, the first, or the last."`
+	// What the query becomes: an object of its parameters, or the text.
+	Query string `json:"query" default:"object" validate:"inclusion=object|text"`
+	// Which value a parameter has that comes more than once: a list of all, the first, or the last.
+	Duplicates string `json:"duplicates" default:"list" validate:"inclusion=list|first|last"`
 	typed
 
 	types types

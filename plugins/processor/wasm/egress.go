@@ -47,10 +47,16 @@ func (d destination) String() string { return d.scheme + "://" + net.JoinHostPor
 
 // egressConfig is the access that a processor requests in its settings.
 type egressConfig struct {
-	Allow       []string      `json:"sdk.egress.allow" desc:"Allowed targets of HTTP requests of the processor: a comma-separated list of host, host:port, https://host:port, or http://IP:port of a private address."`
-	Timeout     time.Duration `json:"sdk.egress.timeout" default:"30s" desc:"Timeout of an HTTP request of the processor." validate:"gt=0s"`
-	MaxResponse int64         `json:"sdk.egress.maxResponseBytes" default:"4194304" desc:"Maximum size of an HTTP response in bytes." validate:"gt=0"`
-	SecretRefs  []string      `json:"sdk.egress.secretRefs" desc:"Names of secrets the processor may send as authorization: a comma list. The value of NAME is that of the environment variable CONDUIT_SECRET_NAME."`
+	// Allowed targets of HTTP requests of the processor: a comma-separated list of host, host:port, https://host:port,
+	// or http://IP:port of a private address.
+	Allow []string `json:"sdk.egress.allow"`
+	// Timeout of an HTTP request of the processor.
+	Timeout time.Duration `json:"sdk.egress.timeout" default:"30s" validate:"gt=0s"`
+	// Maximum size of an HTTP response in bytes.
+	MaxResponse int64 `json:"sdk.egress.maxResponseBytes" default:"4194304" validate:"gt=0"`
+	// Names of secrets the processor may send as authorization: a comma list. The value of NAME is that of the
+	// environment variable CONDUIT_SECRET_NAME.
+	SecretRefs []string `json:"sdk.egress.secretRefs"`
 }
 
 // NewClient returns a client for the requested access, restricted by the policy. It returns nil if no destination is

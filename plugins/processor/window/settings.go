@@ -14,14 +14,28 @@ import (
 )
 
 type settings struct {
-	Key      string            `json:"key" desc:"Comma list of references to the fields that group the records. Without one there is one group."`
-	Size     time.Duration     `json:"window.size" validate:"required,gt=0" desc:"Length of a window. Windows begin at multiples of this length, or of window.slide, since 1970."`
-	Slide    time.Duration     `json:"window.slide" default:"0" desc:"Time between the starts of two windows; if less than window.size, windows overlap. 0: each starts at the end of the previous one."`
-	Records  int               `json:"window.records" default:"4000" validate:"gt=0,lt=8001" desc:"Records that may be held at once, at most as many as may be outstanding. When there are as many, all windows end early."`
-	Time     string            `json:"time" desc:"Reference to the time of a record: a time, RFC 3339, or Unix nanoseconds. Without one it is opencdc.createdAt, or opencdc.readAt where the source does not give that."`
-	Lateness time.Duration     `json:"lateness" default:"0" desc:"With time: maximum lateness of a record."`
-	Late     string            `json:"late" default:"refuse" validate:"inclusion=refuse|drop" desc:"With time: action for a record whose windows have ended."`
-	Fields   map[string]string `json:"fields.*" desc:"Results by the name of their field: count, or sum, avg, min, max, first, last, distinct or a percentile such as p50 or p99.9 of a reference, as in sum(.Payload.After.amount). Up to 1,000 values, distinct and percentiles are exact; beyond, distinct is off by 0.8 % on average, and a percentile by at most 1 % of the ranks in the middle and 0.1 % at p1 and p99."`
+	// Comma list of references to the fields that group the records. Without one there is one group.
+	Key string `json:"key"`
+	// Length of a window. Windows begin at multiples of this length, or of window.slide, since 1970.
+	Size time.Duration `json:"window.size" validate:"required,gt=0"`
+	// Time between the starts of two windows; if less than window.size, windows overlap. 0: each starts at the end of
+	// the previous one.
+	Slide time.Duration `json:"window.slide" default:"0"`
+	// Records that may be held at once, at most as many as may be outstanding. When there are as many, all windows end
+	// early.
+	Records int `json:"window.records" default:"4000" validate:"gt=0,lt=8001"`
+	// Reference to the time of a record: a time, RFC 3339, or Unix nanoseconds. Without one it is opencdc.createdAt, or
+	// opencdc.readAt where the source does not give that.
+	Time string `json:"time"`
+	// With time: maximum lateness of a record.
+	Lateness time.Duration `json:"lateness" default:"0"`
+	// With time: action for a record whose windows have ended.
+	Late string `json:"late" default:"refuse" validate:"inclusion=refuse|drop"`
+	// Results by the name of their field: count, or sum, avg, min, max, first, last, distinct or a percentile such as
+	// p50 or p99.9 of a reference, as in sum(.Payload.After.amount). Up to 1,000 values, distinct and percentiles are
+	// exact; beyond, distinct is off by 0.8 % on average, and a percentile by at most 1 % of the ranks in the middle
+	// and 0.1 % at p1 and p99.
+	Fields map[string]string `json:"fields.*"`
 }
 
 // maxOverlap bounds the number of windows that contain a record.

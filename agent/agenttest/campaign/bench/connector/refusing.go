@@ -26,7 +26,8 @@ type refusingFile struct {
 }
 
 type refusingSettings struct {
-	Refuse int `json:"refuse" default:"0" desc:"One of so many records is refused. 0: none."`
+	// One of so many records is refused. 0: none.
+	Refuse int `json:"refuse" default:"0"`
 }
 
 // Parameters describes the settings.

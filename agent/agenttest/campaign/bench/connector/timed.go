@@ -32,7 +32,8 @@ type timedGenerator struct {
 }
 
 type timedSettings struct {
-	Acks string `json:"acks" validate:"required" desc:"File for the nanoseconds that each record took, one a line, written at the end."`
+	// File for the nanoseconds that each record took, one a line, written at the end.
+	Acks string `json:"acks" validate:"required"`
 }
 
 // Parameters describes the settings.
