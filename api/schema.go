@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // schemaSet holds the JSON Schemas of types.
@@ -144,8 +146,8 @@ func (s schemaSet) object(t reflect.Type) map[string]any {
 		if f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit") {
 			property = map[string]any{"anyOf": []any{property, map[string]any{"type": "null"}}}
 		}
-		if doc := f.Tag.Get("doc"); doc != "" {
-			property["description"] = doc
+		if text := texts.Description(descriptions, ownerOf(t, f).String(), name); text != "" {
+			property["description"] = text
 		}
 		properties[name] = property
 		if !strings.Contains(options, "omit") {
@@ -153,4 +155,19 @@ func (s schemaSet) object(t reflect.Type) map[string]any {
 		}
 	}
 	return map[string]any{"type": "object", "properties": properties, "required": required}
+}
+
+// descriptions has the descriptions of fields.
+const descriptions = rest.Descriptions + spec.Descriptions + progress.Descriptions
+
+// ownerOf returns the struct that declares f, a field of t: t, or a struct embedded in it.
+func ownerOf(t reflect.Type, f reflect.StructField) reflect.Type {
+	if len(f.Index) == 1 {
+		return t
+	}
+	owner := t.FieldByIndex(f.Index[:len(f.Index)-1]).Type
+	if owner.Kind() == reflect.Pointer {
+		owner = owner.Elem()
+	}
+	return owner
 }

@@ -45,7 +45,7 @@ type ConnectorState struct {
 	PipelineID string            `json:"pipelineId"`
 	Type       ConnectorType     `json:"type"`
 	Plugin     string            `json:"plugin"`             // of the last start, with references resolved
-	Active     map[string]string `json:"active"`             // settings of the last successful start, references unresolved
+	Active     map[string]string `json:"active"`             // settings of the last good start, references unresolved
 	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen undeclared
 	Attempts   int               `json:"attempts,omitempty"` // failed attempts at LifecycleOnDeleted
 	RetryAt    time.Time         `json:"retryAt,omitzero"`   // next attempt at LifecycleOnDeleted

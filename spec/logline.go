@@ -4,10 +4,14 @@ import "time"
 
 // LogLine is a log line about a pipeline.
 type LogLine struct {
-	ID      int64             `json:"id" doc:"Ascending number, from the start of the agent."`
-	At      time.Time         `json:"at"`
-	Level   string            `json:"level" doc:"debug, info, warn or error."`
-	Message string            `json:"message"`
-	Fields  map[string]string `json:"fields,omitempty" doc:"Attributes of the line, such as connector_id and err."`
-	Dropped int               `json:"dropped,omitempty" doc:"Number of lines immediately before this one that exceeded the limit and were dropped."`
+	// Ascending number, from the start of the agent.
+	ID int64     `json:"id"`
+	At time.Time `json:"at"`
+	// debug, info, warn or error.
+	Level   string `json:"level"`
+	Message string `json:"message"`
+	// Attributes of the line, such as connector_id and err.
+	Fields map[string]string `json:"fields,omitempty"`
+	// Number of lines immediately before this one that exceeded the limit and were dropped.
+	Dropped int `json:"dropped,omitempty"`
 }

@@ -9,14 +9,13 @@ import (
 // Pipeline is a declared pipeline. It is the same value in YAML files, in the REST API, in the store and in the engine.
 // References such as ${VAR} in settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
 type Pipeline struct {
-	ID          string `json:"id"`
-	Status      Status `json:"status"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	MaxSilence  string `json:"max-silence,omitempty"` // a duration: longer silence of its sources is reported
-	// Labels are for people and tools to select pipelines. They have no effect on the run.
-	Labels          map[string]string `json:"labels,omitempty"`
-	Routing         Routing           `json:"routing,omitempty"` // empty: RouteToAll
+	ID              string            `json:"id"`
+	Status          Status            `json:"status"`
+	Name            string            `json:"name"`
+	Description     string            `json:"description,omitempty"`
+	MaxSilence      string            `json:"max-silence,omitempty"` // duration of a silence of its sources to report
+	Labels          map[string]string `json:"labels,omitempty"`      // to select pipelines by; no effect on the run
+	Routing         Routing           `json:"routing,omitempty"`     // empty: RouteToAll
 	Connectors      []Connector       `json:"connectors"`
 	Processors      []Processor       `json:"processors,omitempty"`
 	DeadLetterQueue DeadLetterQueue   `json:"dead-letter-queue"`
@@ -38,8 +37,8 @@ type Connector struct {
 	Type       ConnectorType     `json:"type"`
 	Plugin     string            `json:"plugin"`
 	Name       string            `json:"name"`
-	Condition  string            `json:"condition,omitempty"` // of a destination: Go template that yields a bool; empty means always
-	Default    bool              `json:"default,omitempty"`   // of a destination: takes the records for which no condition holds
+	Condition  string            `json:"condition,omitempty"` // of a destination: Go template of a bool; empty: always
+	Default    bool              `json:"default,omitempty"`   // of a destination: gets records that no condition matches
 	Settings   map[string]string `json:"settings,omitempty"`
 	Processors []Processor       `json:"processors,omitempty"`
 }
@@ -66,10 +65,9 @@ type Processor struct {
 type DeadLetterQueue struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
-	WindowSize          int               `json:"window-size"`           // records counted; 0 tolerates all refusals
-	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
-	// KeepOriginal keeps with a dead letter the record as it was read, for replays from the first processor.
-	KeepOriginal bool `json:"keep-original,omitempty"`
+	WindowSize          int               `json:"window-size"`             // records counted; 0 tolerates all refusals
+	WindowNackThreshold int               `json:"window-nack-threshold"`   // refusals tolerated within the window
+	KeepOriginal        bool              `json:"keep-original,omitempty"` // dead letters keep the record as it was read
 }
 
 // Tolerant reports whether the pipeline continues when a record is refused.
@@ -104,9 +102,9 @@ type Declaration struct {
 	Owner      Owner     `json:"owner"`
 	Generation int64     `json:"generation"`         // from 1, or continues a deleted one; +1 whenever Digest changes
 	Digest     string    `json:"digest"`             // Digest(Pipeline)
-	Override   Status    `json:"override,omitempty"` // start or stop asked over the API for a file's pipeline; wins over Pipeline.Status
+	Override   Status    `json:"override,omitempty"` // by the API, of a pipeline of a file; wins over Pipeline.Status
 	Withdrawn  time.Time `json:"withdrawn,omitzero"` // when the owner stopped declaring it; zero while it is declared
-	Purge      bool      `json:"purge,omitempty"`    // withdrawn by a person's explicit request: no grace, no clean-up delay
+	Purge      bool      `json:"purge,omitempty"`    // withdrawn by explicit request: no grace, no clean-up delay
 	CreatedAt  time.Time `json:"createdAt"`
 	UpdatedAt  time.Time `json:"updatedAt"`
 }
@@ -142,10 +140,9 @@ type State struct {
 	Error             string     `json:"error,omitempty"` // why it is recovering or degraded
 	Failures          int        `json:"failures,omitempty"`
 	RetryAt           *time.Time `json:"retryAt,omitempty"`
-	// why it delivers nothing; nil when it delivers or should not run; never modified
-	Stall         *Stall    `json:"stall,omitempty"`
-	StoppedByUser bool      `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
-	Since         time.Time `json:"since"`                   // when Phase was entered
+	Stall             *Stall     `json:"stall,omitempty"`         // why it delivers nothing, or nil; never modified
+	StoppedByUser     bool       `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
+	Since             time.Time  `json:"since"`                   // when Phase was entered
 }
 
 // Attempt is the last attempt and its result.
@@ -162,7 +159,8 @@ type LastGood struct {
 	Pipeline   Pipeline `json:"pipeline"`
 }
 
-// Problem is a fault in a user's input, in words that include a remedy.
+// Problem is a fault in a user's input, in words that include a remedy. Excerpt is the lines around the place, from two
+// before it, without secrets; only the first problems of a file have one.
 type Problem struct {
 	File     string   `json:"file,omitempty"` // relative to pipelines.path
 	Line     int      `json:"line,omitempty"` // from 1
@@ -172,9 +170,7 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 	Code     string   `json:"code"` // stable, for example config.field_required
 	Message  string   `json:"message"`
-	// Excerpt is the lines around the place, from two before it, without secrets. Only the
-	// first problems of a file have one.
-	Excerpt string `json:"excerpt,omitempty"`
+	Excerpt  string   `json:"excerpt,omitempty"`
 }
 
 // Severity determines whether a problem keeps a pipeline from running.
@@ -214,14 +210,13 @@ type Revision struct {
 	Spec       *Pipeline `json:"spec,omitempty"`
 }
 
-// FileState is the stored state of a pipeline file.
+// FileState is the stored state of a pipeline file. Unseen, which is not stored, is the state of the directory while it
+// keeps the file from being read. The other fields are then from the last time it was read.
 type FileState struct {
-	Path      string    `json:"path"` // relative to pipelines.path, with slashes
-	Hash      string    `json:"hash"` // of the content last read; empty when unreadable
-	Pipelines []string  `json:"pipelines"`
-	Problems  []Problem `json:"problems,omitempty"`
-	SeenAt    time.Time `json:"seenAt"`
-	// Unseen is the state of the directory while it keeps the file from being read. The other fields are then from the
-	// last time it was read. It is not stored.
-	Unseen DirectoryState `json:"unseen,omitempty"`
+	Path      string         `json:"path"` // relative to pipelines.path, with slashes
+	Hash      string         `json:"hash"` // of the content last read; empty when unreadable
+	Pipelines []string       `json:"pipelines"`
+	Problems  []Problem      `json:"problems,omitempty"`
+	SeenAt    time.Time      `json:"seenAt"`
+	Unseen    DirectoryState `json:"unseen,omitempty"`
 }

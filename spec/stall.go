@@ -3,17 +3,14 @@ package spec
 import "time"
 
 // Stall is the reason why a pipeline that should run delivers nothing. It is kept across restarts of the run and of the
-// agent until a record is delivered again.
+// agent until a record is delivered again, or the running declaration changes.
 type Stall struct {
-	Reason  string `json:"reason"`          // CamelCase word; stable
-	Stage   string `json:"stage,omitempty"` // qualified id of the stage to blame; "" when there is no single stage
-	Message string `json:"message"`         // for people; names the stage
-	// Since is the time of the last delivery, or when the first record began to wait, or of the first failure.
-	Since time.Time `json:"since"`
-	// a run ended because of the stall, which is over only when a run delivers
-	Failed bool `json:"failed,omitempty"`
-	// Generation is the generation of the stalled version. A change of the running declaration ends the stall.
-	Generation int64 `json:"generation,omitempty"`
+	Reason     string    `json:"reason"`               // CamelCase word; stable
+	Stage      string    `json:"stage,omitempty"`      // qualified id of the stage to blame; "" without a single one
+	Message    string    `json:"message"`              // for people; names the stage
+	Since      time.Time `json:"since"`                // last delivery, begin of the wait, or first failure
+	Failed     bool      `json:"failed,omitempty"`     // a run ended because of it; only a run that delivers ends it
+	Generation int64     `json:"generation,omitempty"` // of the stalled version
 }
 
 // State describes a running pipeline with the stall, for people.

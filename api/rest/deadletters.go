@@ -4,7 +4,8 @@ import "encoding/json"
 
 // DeadLetterEdit replaces the record of a dead letter.
 type DeadLetterEdit struct {
-	Record json.RawMessage `json:"record" doc:"The whole record, in the form that GET returns."`
+	// The whole record, in the form that GET returns.
+	Record json.RawMessage `json:"record"`
 }
 
 // DeadLettersDropped is the number of dropped dead letters.

@@ -6,49 +6,72 @@ import (
 
 // PipelineDocument is a pipeline with its connectors, processors and dead-letter queue.
 type PipelineDocument struct {
-	ID              string                   `json:"id"`
-	Status          spec.Status              `json:"status,omitempty" doc:"running (default) or stopped."`
-	Name            string                   `json:"name,omitempty" doc:"Default: the id."`
-	Description     string                   `json:"description,omitempty"`
-	MaxSilence      string                   `json:"maxSilence,omitempty" doc:"Time without a record from any source, such as 15m, after which the pipeline is reported as silent."`
-	Labels          map[string]string        `json:"labels,omitempty" doc:"Labels to select pipelines by."`
-	Routing         spec.Routing             `json:"routing,omitempty" doc:"Destinations that get a record, among those whose condition is true: all (default) or the first."`
-	Cluster         spec.ClusterMode         `json:"cluster,omitempty" doc:"Behavior in a cluster while the store of the cluster is unreachable: strict (default), relaxed or local."`
-	Placement       spec.Placement           `json:"placement,omitzero" doc:"Members of a cluster that may run the pipeline."`
-	Instances       spec.Instances           `json:"instances,omitempty" doc:"Number of members of a cluster that run the pipeline at the same time, or all. A pipeline that the API declares has one."`
-	Connectors      []ConnectorDocument      `json:"connectors,omitempty"`
-	Processors      []ProcessorDocument      `json:"processors,omitempty"`
-	DeadLetterQueue *DeadLetterQueueDocument `json:"dlq,omitempty" doc:"Left out: the default dead-letter queue."`
+	ID string `json:"id"`
+	// running (default) or stopped.
+	Status spec.Status `json:"status,omitempty"`
+	// Default: the id.
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Time without a record from any source, such as 15m, after which the pipeline is reported as silent.
+	MaxSilence string `json:"maxSilence,omitempty"`
+	// Labels to select pipelines by.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Destinations that get a record, among those whose condition is true: all (default) or the first.
+	Routing spec.Routing `json:"routing,omitempty"`
+	// Behavior in a cluster while the store of the cluster is unreachable: strict (default), relaxed or local.
+	Cluster spec.ClusterMode `json:"cluster,omitempty"`
+	// Members of a cluster that may run the pipeline.
+	Placement spec.Placement `json:"placement,omitzero"`
+	// Number of members of a cluster that run the pipeline at the same time, or all. A pipeline that the API declares
+	// has one.
+	Instances  spec.Instances      `json:"instances,omitempty"`
+	Connectors []ConnectorDocument `json:"connectors,omitempty"`
+	Processors []ProcessorDocument `json:"processors,omitempty"`
+	// Left out: the default dead-letter queue.
+	DeadLetterQueue *DeadLetterQueueDocument `json:"dlq,omitempty"`
 }
 
 // ConnectorDocument is a connector with its processors.
 type ConnectorDocument struct {
-	ID         string              `json:"id" doc:"Id, with or without the id of the pipeline in front."`
-	Type       spec.ConnectorType  `json:"type" doc:"source or destination."`
-	Plugin     string              `json:"plugin" doc:"[builtin:|standalone:|any:]name[@version]"`
-	Name       string              `json:"name,omitempty" doc:"Default: the id."`
-	Condition  string              `json:"condition,omitempty" doc:"For a destination: Go template that yields true for the records that it gets. Left out: all records."`
-	Default    bool                `json:"default,omitempty" doc:"For a destination: it gets the records for which no condition is true."`
-	Settings   map[string]string   `json:"settings,omitempty" doc:"*** keeps the current value."`
+	// Id, with or without the id of the pipeline in front.
+	ID string `json:"id"`
+	// source or destination.
+	Type spec.ConnectorType `json:"type"`
+	// [builtin:|standalone:|any:]name[@version]
+	Plugin string `json:"plugin"`
+	// Default: the id.
+	Name string `json:"name,omitempty"`
+	// For a destination: Go template that yields true for the records that it gets. Left out: all records.
+	Condition string `json:"condition,omitempty"`
+	// For a destination: it gets the records for which no condition is true.
+	Default bool `json:"default,omitempty"`
+	// *** keeps the current value.
+	Settings   map[string]string   `json:"settings,omitempty"`
 	Processors []ProcessorDocument `json:"processors,omitempty"`
 }
 
 // ProcessorDocument is a processor.
 type ProcessorDocument struct {
-	ID        string            `json:"id" doc:"Id, with or without the id of the parent in front."`
-	Plugin    string            `json:"plugin"`
-	Settings  map[string]string `json:"settings,omitempty" doc:"*** keeps the current value."`
-	Workers   int               `json:"workers,omitempty" doc:"Default: 1."`
-	Condition string            `json:"condition,omitempty"`
+	// Id, with or without the id of the parent in front.
+	ID     string `json:"id"`
+	Plugin string `json:"plugin"`
+	// *** keeps the current value.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Default: 1.
+	Workers   int    `json:"workers,omitempty"`
+	Condition string `json:"condition,omitempty"`
 }
 
 // DeadLetterQueueDocument is a dead-letter queue. Its fields are optional, as in a pipeline file.
 type DeadLetterQueueDocument struct {
-	Plugin              string            `json:"plugin,omitempty"`
-	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the current value."`
-	WindowSize          *Count            `json:"windowSize,omitempty" doc:"Default: 1."`
-	WindowNackThreshold Count             `json:"windowNackThreshold,omitempty"`
-	KeepOriginal        bool              `json:"keepOriginal,omitempty" doc:"Dead letters also keep the record as it was read, for replays from the first processor."`
+	Plugin string `json:"plugin,omitempty"`
+	// *** keeps the current value.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Default: 1.
+	WindowSize          *Count `json:"windowSize,omitempty"`
+	WindowNackThreshold Count  `json:"windowNackThreshold,omitempty"`
+	// Dead letters also keep the record as it was read, for replays from the first processor.
+	KeepOriginal bool `json:"keepOriginal,omitempty"`
 }
 
 // DocumentOf returns a pipeline as a document.
@@ -92,25 +115,32 @@ type DocumentPlan struct {
 // DocumentApply requests that a document is applied as planned.
 type DocumentApply struct {
 	Config PipelineDocument `json:"config"`
-	Hash   string           `json:"hash" doc:"Hash of the plan."`
+	// Hash of the plan.
+	Hash string `json:"hash"`
 }
 
 // DocumentDiff is the set of changes that a document makes.
 type DocumentDiff struct {
-	PipelineID string           `json:"pipelineId"`
-	Changes    []ResourceChange `json:"changes" doc:"The pipeline, then connectors and processors by id. Empty when nothing changes."`
-	Hash       string           `json:"hash" doc:"Identifies the document and the present declaration."`
+	PipelineID string `json:"pipelineId"`
+	// The pipeline, then connectors and processors by id. Empty when nothing changes.
+	Changes []ResourceChange `json:"changes"`
+	// Identifies the document and the present declaration.
+	Hash string `json:"hash"`
 }
 
 // ResourceChange is the change of a pipeline, a connector or a processor. It never contains the values of settings.
 type ResourceChange struct {
-	Resource    ResourceKind   `json:"resource"`
-	ID          string         `json:"id"`
-	Action      ResourceAction `json:"action"`
-	Effect      ResourceEffect `json:"effect" doc:"Effect on the running pipeline."`
-	ExactEffect spec.Effect    `json:"exactEffect" doc:"none, in-place, restart-destination, restart or position-lost."`
-	ConfigPaths []string       `json:"configPaths" doc:"Fields of the document that an update changes."`
-	Code        string         `json:"code" doc:"Stable name of the kind of change."`
+	Resource ResourceKind   `json:"resource"`
+	ID       string         `json:"id"`
+	Action   ResourceAction `json:"action"`
+	// Effect on the running pipeline.
+	Effect ResourceEffect `json:"effect"`
+	// none, in-place, restart-destination, restart or position-lost.
+	ExactEffect spec.Effect `json:"exactEffect"`
+	// Fields of the document that an update changes.
+	ConfigPaths []string `json:"configPaths"`
+	// Stable name of the kind of change.
+	Code string `json:"code"`
 }
 
 // ResourceKind is the kind of resource that a ResourceChange describes.

@@ -153,17 +153,20 @@ const (
 
 // Status is the body of an error.
 type Status struct {
-	Code    int      `json:"code" doc:"Error code in the numbering of google.rpc.Code."`
+	// Error code in the numbering of google.rpc.Code.
+	Code    int      `json:"code"`
 	Message string   `json:"message"`
 	Details []Detail `json:"details"`
 }
 
 // Detail is an ErrorInfo or a BadRequest, according to Type.
 type Detail struct {
-	Type       string            `json:"@type"`
-	Reason     string            `json:"reason,omitempty" doc:"Stable name of the error."`
-	Domain     string            `json:"domain,omitempty"`
-	Metadata   map[string]string `json:"metadata,omitzero" doc:"configPath: the faulty field; suggestion: a remedy."`
+	Type string `json:"@type"`
+	// Stable name of the error.
+	Reason string `json:"reason,omitempty"`
+	Domain string `json:"domain,omitempty"`
+	// configPath: the faulty field; suggestion: a remedy.
+	Metadata   map[string]string `json:"metadata,omitzero"`
 	Violations []Violation       `json:"fieldViolations,omitempty"`
 }
 

@@ -22,7 +22,8 @@ const HeaderGeneration = "Conduit-Generation"
 
 // Pipeline is a pipeline, apart from its connectors and processors.
 type Pipeline struct {
-	ID           string         `json:"id" doc:"Can be set when the pipeline is created."`
+	// Can be set when the pipeline is created.
+	ID           string         `json:"id"`
 	State        PipelineState  `json:"state"`
 	Config       PipelineConfig `json:"config"`
 	ConnectorIDs []string       `json:"connectorIds"`
@@ -33,17 +34,21 @@ type Pipeline struct {
 
 // PipelineConfig is the user-supplied description of a pipeline.
 type PipelineConfig struct {
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	Labels      map[string]string `json:"labels,omitempty" doc:"Labels to select pipelines by. A change without labels keeps them."`
-	Routing     spec.Routing      `json:"routing,omitempty" doc:"Destinations that get a record, among those whose condition is true: all or the first. A change without it keeps it."`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Labels to select pipelines by. A change without labels keeps them.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Destinations that get a record, among those whose condition is true: all or the first. A change without it keeps
+	// it.
+	Routing spec.Routing `json:"routing,omitempty"`
 }
 
 // PipelineState is the observed state of a pipeline.
 type PipelineState struct {
-	Status        PipelineStatusCode `json:"status"`
-	Error         string             `json:"error" doc:"Why the pipeline is degraded."`
-	StoppedReason StoppedReason      `json:"stoppedReason"`
+	Status PipelineStatusCode `json:"status"`
+	// Why the pipeline is degraded.
+	Error         string        `json:"error"`
+	StoppedReason StoppedReason `json:"stoppedReason"`
 }
 
 // PipelineStatusCode is the status of a pipeline.
@@ -80,16 +85,18 @@ func (StoppedReason) Enum() []string {
 
 // Connector is one end of a pipeline.
 type Connector struct {
-	ID               string            `json:"id" doc:"<pipeline>:<connector>. Can be set when the connector is created, with or without the pipeline."`
+	// <pipeline>:<connector>. Can be set when the connector is created, with or without the pipeline.
+	ID               string            `json:"id"`
 	SourceState      *SourceState      `json:"sourceState,omitempty"`
 	DestinationState *DestinationState `json:"destinationState,omitempty"`
 	Config           ConnectorConfig   `json:"config"`
 	Type             ConnectorType     `json:"type"`
-	Plugin           string            `json:"plugin" doc:"[builtin:|standalone:|any:]name[@version]"`
-	PipelineID       string            `json:"pipelineId"`
-	ProcessorIDs     []string          `json:"processorIds"`
-	CreatedAt        time.Time         `json:"createdAt"`
-	UpdatedAt        time.Time         `json:"updatedAt"`
+	// [builtin:|standalone:|any:]name[@version]
+	Plugin       string    `json:"plugin"`
+	PipelineID   string    `json:"pipelineId"`
+	ProcessorIDs []string  `json:"processorIds"`
+	CreatedAt    time.Time `json:"createdAt"`
+	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
 // SourceState is the state of a source: its position.
@@ -104,10 +111,14 @@ type DestinationState struct {
 
 // ConnectorConfig is the name and the settings of a connector.
 type ConnectorConfig struct {
-	Name      string            `json:"name"`
-	Settings  map[string]string `json:"settings" doc:"Secrets are shown as ***. Writing *** keeps the current value."`
-	Condition *string           `json:"condition,omitempty" doc:"For a destination: Go template that yields true for the records that it gets. Empty: all records. A change without it keeps it."`
-	Default   *bool             `json:"default,omitempty" doc:"For a destination: it gets the records for which no condition is true. A change without it keeps it."`
+	Name string `json:"name"`
+	// Secrets are shown as ***. Writing *** keeps the current value.
+	Settings map[string]string `json:"settings"`
+	// For a destination: Go template that yields true for the records that it gets. Empty: all records. A change
+	// without it keeps it.
+	Condition *string `json:"condition,omitempty"`
+	// For a destination: it gets the records for which no condition is true. A change without it keeps it.
+	Default *bool `json:"default,omitempty"`
 }
 
 // ConnectorType is one of the two kinds of connectors.
@@ -131,33 +142,38 @@ type Validation struct {
 
 // Processor changes or drops records of a pipeline or connector.
 type Processor struct {
-	ID        string          `json:"id" doc:"<parent>:<processor>. Can be set when the processor is created."`
-	Config    ProcessorConfig `json:"config"`
-	Condition string          `json:"condition" doc:"Go template that yields true or false. Empty: all records."`
-	Plugin    string          `json:"plugin"`
-	Parent    Parent          `json:"parent"`
-	CreatedAt time.Time       `json:"createdAt"`
-	UpdatedAt time.Time       `json:"updatedAt"`
+	// <parent>:<processor>. Can be set when the processor is created.
+	ID     string          `json:"id"`
+	Config ProcessorConfig `json:"config"`
+	// Go template that yields true or false. Empty: all records.
+	Condition string    `json:"condition"`
+	Plugin    string    `json:"plugin"`
+	Parent    Parent    `json:"parent"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 // ProcessorRequest is a processor in a request, where the plugin may go by its former name.
 type ProcessorRequest struct {
 	Processor
-	Type string `json:"type,omitempty" doc:"Former name of plugin."`
+	// Former name of plugin.
+	Type string `json:"type,omitempty"`
 }
 
 // ProcessorUpdate is a processor in a request to change it. An optional field that is absent stays unchanged, as
 // clients may not know it.
 type ProcessorUpdate struct {
 	ProcessorRequest
-	Condition *string               `json:"condition,omitempty" doc:"Left out: unchanged."`
+	// Left out: unchanged.
+	Condition *string               `json:"condition,omitempty"`
 	Config    ProcessorConfigUpdate `json:"config"`
 }
 
 // ProcessorConfigUpdate is a ProcessorConfig in a request to change it.
 type ProcessorConfigUpdate struct {
 	Settings map[string]string `json:"settings"`
-	Workers  *int              `json:"workers,omitempty" doc:"Left out: unchanged."`
+	// Left out: unchanged.
+	Workers *int `json:"workers,omitempty"`
 }
 
 // ProcessorConfig is the settings of a processor and its number of workers.
@@ -190,7 +206,8 @@ type DeadLetterQueue struct {
 	Settings            map[string]string `json:"settings"`
 	WindowSize          Count             `json:"windowSize"`
 	WindowNackThreshold Count             `json:"windowNackThreshold"`
-	KeepOriginal        bool              `json:"keepOriginal,omitempty" doc:"Dead letters also keep the record as it was read, for replays from the first processor."`
+	// Dead letters also keep the record as it was read, for replays from the first processor.
+	KeepOriginal bool `json:"keepOriginal,omitempty"`
 }
 
 // Count is a number that JSON carries as text, as it does every 64-bit number of this
@@ -221,18 +238,22 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 
 // Plugin describes a connector plugin.
 type Plugin struct {
-	Name              string               `json:"name" doc:"Full name, with kind and version."`
-	Summary           string               `json:"summary"`
-	Description       string               `json:"description"`
-	Version           string               `json:"version"`
-	Author            string               `json:"author"`
-	DestinationParams map[string]Parameter `json:"destinationParams" doc:"Empty when the plugin has no destination."`
-	SourceParams      map[string]Parameter `json:"sourceParams" doc:"Empty when the plugin has no source."`
+	// Full name, with kind and version.
+	Name        string `json:"name"`
+	Summary     string `json:"summary"`
+	Description string `json:"description"`
+	Version     string `json:"version"`
+	Author      string `json:"author"`
+	// Empty when the plugin has no destination.
+	DestinationParams map[string]Parameter `json:"destinationParams"`
+	// Empty when the plugin has no source.
+	SourceParams map[string]Parameter `json:"sourceParams"`
 }
 
 // ProcessorPlugin describes a processor plugin.
 type ProcessorPlugin struct {
-	Name        string               `json:"name" doc:"Full name, with kind and version."`
+	// Full name, with kind and version.
+	Name        string               `json:"name"`
 	Summary     string               `json:"summary"`
 	Description string               `json:"description"`
 	Version     string               `json:"version"`
@@ -242,43 +263,58 @@ type ProcessorPlugin struct {
 
 // Parameter describes a setting.
 type Parameter struct {
-	Default     string          `json:"default"`
-	Description string          `json:"description"`
-	Type        string          `json:"type" doc:"TYPE_STRING, TYPE_INT, TYPE_FLOAT, TYPE_BOOL, TYPE_FILE or TYPE_DURATION."`
+	Default     string `json:"default"`
+	Description string `json:"description"`
+	// TYPE_STRING, TYPE_INT, TYPE_FLOAT, TYPE_BOOL, TYPE_FILE or TYPE_DURATION.
+	Type        string          `json:"type"`
 	Validations []ParameterRule `json:"validations"`
 }
 
 // ParameterRule is a rule that a setting must meet.
 type ParameterRule struct {
-	Type  string `json:"type" doc:"TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or TYPE_REGEX."`
+	// TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or TYPE_REGEX.
+	Type  string `json:"type"`
 	Value string `json:"value"`
 }
 
 // PipelineStatus is the complete status of a pipeline: its owner, its declaration and its running version.
 type PipelineStatus struct {
-	ID                   string                   `json:"id"`
-	Name                 string                   `json:"name"`
-	Owner                spec.Owner               `json:"owner"`
-	Generation           int64                    `json:"generation" doc:"Version of the declaration."`
-	Digest               string                   `json:"digest"`
-	Declared             spec.Status              `json:"declared" doc:"Status in the declaration."`
-	Override             spec.Status              `json:"override,omitempty" doc:"Status that the API requested instead."`
-	Withdrawn            *time.Time               `json:"withdrawn,omitempty" doc:"Time since which the pipeline is no longer declared. It stops after a grace period."`
-	State                spec.State               `json:"state"`
-	Placement            *spec.Assignment         `json:"placement,omitempty" doc:"Member that runs the pipeline, if another member of the cluster should run it."`
-	Terms                *spec.EffectiveTerms     `json:"terms,omitempty" doc:"Terms of the pipeline in the cluster of the agent; left out for an agent outside a cluster."`
-	Instances            *spec.RunningInstances   `json:"instances,omitempty" doc:"Instances of a pipeline that declares several."`
-	DeadLettersElsewhere []spec.MemberDeadLetters `json:"deadLettersElsewhere,omitempty" doc:"Dead letters on the disks of other members of the cluster."`
-	Labels               map[string]string        `json:"labels,omitempty" doc:"Labels to select pipelines by."`
-	Problems             []spec.Problem           `json:"problems" doc:"Problems of the files that declare the pipeline."`
-	Rates                *spec.PipelineRates      `json:"rates,omitempty" doc:"Rates of the running pipeline. Lists leave out the series."`
-	Conditions           []spec.Condition         `json:"conditions" doc:"Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
+	ID    string     `json:"id"`
+	Name  string     `json:"name"`
+	Owner spec.Owner `json:"owner"`
+	// Version of the declaration.
+	Generation int64  `json:"generation"`
+	Digest     string `json:"digest"`
+	// Status in the declaration.
+	Declared spec.Status `json:"declared"`
+	// Status that the API requested instead.
+	Override spec.Status `json:"override,omitempty"`
+	// Time since which the pipeline is no longer declared. It stops after a grace period.
+	Withdrawn *time.Time `json:"withdrawn,omitempty"`
+	State     spec.State `json:"state"`
+	// Member that runs the pipeline, if another member of the cluster should run it.
+	Placement *spec.Assignment `json:"placement,omitempty"`
+	// Terms of the pipeline in the cluster of the agent; left out for an agent outside a cluster.
+	Terms *spec.EffectiveTerms `json:"terms,omitempty"`
+	// Instances of a pipeline that declares several.
+	Instances *spec.RunningInstances `json:"instances,omitempty"`
+	// Dead letters on the disks of other members of the cluster.
+	DeadLettersElsewhere []spec.MemberDeadLetters `json:"deadLettersElsewhere,omitempty"`
+	// Labels to select pipelines by.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Problems of the files that declare the pipeline.
+	Problems []spec.Problem `json:"problems"`
+	// Rates of the running pipeline. Lists leave out the series.
+	Rates *spec.PipelineRates `json:"rates,omitempty"`
+	// Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, each true or false.
+	Conditions []spec.Condition `json:"conditions"`
 }
 
 // Inspected is a message of the inspector: a record, or the number of dropped records.
 type Inspected struct {
-	Result  *InspectedRecord `json:"result,omitempty"`
-	Dropped int              `json:"dropped,omitempty" doc:"Number of records not shown since the last such message."`
+	Result *InspectedRecord `json:"result,omitempty"`
+	// Number of records not shown since the last such message.
+	Dropped int `json:"dropped,omitempty"`
 }
 
 // InspectedRecord is a record in the form that the inspector shows.
@@ -319,24 +355,30 @@ type Import struct {
 
 // Stop is a request to stop a pipeline.
 type Stop struct {
-	Force bool `json:"force" doc:"Do not wait for the outstanding records, which are then delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
+	// Do not wait for the outstanding records, which are then delivered again. A stop that takes longer than
+	// pipelines.drain-timeout is forced in any case.
+	Force bool `json:"force"`
 }
 
 // Rollback is a request to go back to a revision.
 type Rollback struct {
 	Revision int64 `json:"revision"`
-	File     bool  `json:"file,omitempty" doc:"Write the revision to the file that declares the pipeline. Otherwise, a pipeline from a file is not changed."`
+	// Write the revision to the file that declares the pipeline. Otherwise, a pipeline from a file is not changed.
+	File bool `json:"file,omitempty"`
 }
 
 // Adopt is a request to hand over a pipeline: to a file, or from its file to the API.
 type Adopt struct {
-	Owner spec.OwnerKind `json:"owner,omitempty" doc:"file (default) or api."`
-	Path  string         `json:"path,omitempty" doc:"Path of the file; needed only when several files declare the pipeline."`
+	// file (default) or api.
+	Owner spec.OwnerKind `json:"owner,omitempty"`
+	// Path of the file; needed only when several files declare the pipeline.
+	Path string `json:"path,omitempty"`
 }
 
 // Reload is a request to read the pipeline files.
 type Reload struct {
-	Prune bool `json:"prune" doc:"Withdraw the pipelines of missing files even if all files are missing."`
+	// Withdraw the pipelines of missing files even if all files are missing.
+	Prune bool `json:"prune"`
 }
 
 // Info identifies the server.
@@ -353,19 +395,23 @@ type Health struct {
 
 // Readiness says whether the agent is ready, and counts its pipelines.
 type Readiness struct {
-	Status    string             `json:"status" doc:"ready, starting or unavailable."`
-	Reason    string             `json:"reason,omitempty"`
-	Directory *spec.Directory    `json:"directory,omitempty" doc:"State of the directory of pipeline files. While the directory cannot be used, pipelines run as last declared."`
-	Pipelines *ReadyPipelines    `json:"pipelines,omitempty"`
-	Memory    *spec.RecordMemory `json:"memory,omitempty" doc:"Use of memory, while sources wait for memory."`
+	// ready, starting or unavailable.
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	// State of the directory of pipeline files. While the directory cannot be used, pipelines run as last declared.
+	Directory *spec.Directory `json:"directory,omitempty"`
+	Pipelines *ReadyPipelines `json:"pipelines,omitempty"`
+	// Use of memory, while sources wait for memory.
+	Memory *spec.RecordMemory `json:"memory,omitempty"`
 }
 
 // ReadyPipelines counts pipelines.
 type ReadyPipelines struct {
-	Total             int                `json:"total"`
-	Running           int                `json:"running"`
-	Degraded          int                `json:"degraded"`
-	NotDelivering     int                `json:"notDelivering,omitempty" doc:"Pipelines that should run but deliver nothing. They do not affect the readiness of the agent."`
+	Total    int `json:"total"`
+	Running  int `json:"running"`
+	Degraded int `json:"degraded"`
+	// Pipelines that should run but deliver nothing. They do not affect the readiness of the agent.
+	NotDelivering     int                `json:"notDelivering,omitempty"`
 	DegradedPipelines []DegradedPipeline `json:"degradedPipelines,omitempty"`
 }
 
