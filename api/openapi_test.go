@@ -73,6 +73,34 @@ func TestEveryOperation(t *testing.T) {
 	}
 }
 
+// TestDescriptions checks that the document has the comments of fields, including those of embedded structs.
+func TestDescriptions(t *testing.T) {
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Description string }
+			}
+		}
+	}
+	text := do(newServer(newWorld(t)).Handler(), "GET", "/openapi/openapi.json", "").body
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][3]string{
+		{"ClusterPipeline", "held", "The position of a strict pipeline has waited for too long: the pipeline writes no " +
+			"records until the claim contains the position."},
+		{"ClusterPipeline", "member", "Owner; left out while there is none."}, // of an embedded struct
+		{"ClusterMember", "name", ""},                                         // no comment
+		{"Report", "at", "Time of the last query of the system."},             // of the plugins
+		{"DLQ", "keepOriginal", "Dead letters also keep the record as it was read, for replays from the first " +
+			"processor."},
+	} {
+		if got := document.Components.Schemas[want[0]].Properties[want[1]].Description; got != want[2] {
+			t.Errorf("%s of %s: got %q, want %q", want[1], want[0], got, want[2])
+		}
+	}
+}
+
 // strict changes the schemas of objects to refuse unknown fields.
 func strict(t *testing.T, document []byte) string {
 	var v map[string]any

@@ -67,7 +67,7 @@ type source struct {
 }
 
 // Parameters describes the settings.
-func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
+func (s *source) Parameters() sdk.Parameters { return sdk.Described(sourceSettings{}, descriptions) }
 
 // Configure keeps the settings.
 func (s *source) Configure(_ context.Context, values map[string]string) error {
@@ -202,7 +202,9 @@ type destination struct {
 }
 
 // Parameters describes the settings.
-func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
+func (d *destination) Parameters() sdk.Parameters {
+	return sdk.Described(destinationSettings{}, descriptions)
+}
 
 // Configure keeps the settings.
 func (d *destination) Configure(_ context.Context, values map[string]string) error {

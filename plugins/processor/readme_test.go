@@ -57,6 +57,9 @@ func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		param := params[name]
+		if param.Description == "" {
+			t.Errorf("%s: setting %s has no description", p.Name, name)
+		}
 		def := ""
 		if param.Default != "" {
 			def = "`" + param.Default + "`"

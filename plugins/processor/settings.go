@@ -25,7 +25,7 @@ const standardPrefix = "sdk.schema."
 
 // Parameters returns all parameters of a processor: its own and the sdk.* ones.
 func Parameters(plugin sdk.ProcessorPlugin) sdk.Parameters {
-	all := sdk.ParametersOf(standardOptions{}, descriptions)
+	all := sdk.Described(standardOptions{}, descriptions)
 	for name, value := range plugin.Defaults {
 		param := all[name]
 		param.Default = value

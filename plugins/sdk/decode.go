@@ -19,7 +19,7 @@ func Decode(settings map[string]string, into any) error {
 	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("sdk: cannot decode settings into a %T: use a pointer to a struct", into))
 	}
-	params := parametersOf(target.Type().Elem(), "")
+	params := parametersOf(target.Type().Elem())
 	settings = params.ApplyDefaults(settings)
 	return fill(target.Elem(), settings, params.check(settings))
 }

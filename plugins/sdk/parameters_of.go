@@ -12,8 +12,7 @@ import (
 )
 
 // ParametersOf returns the parameters that the tags of the exported fields of v define. v is a struct or a pointer to
-// one. A field without the tag desc has its description in one of the descriptions: constants that package
-// plugins/sdk/describe generates from the comments of fields. The tags are:
+// one. The tags are:
 //
 //	json      name of the setting; dots belong to the name. A field without it is no setting.
 //	default   value of a setting that is missing or empty
@@ -32,7 +31,18 @@ import (
 //	         without a json tag adds no name
 //
 // It panics on an invalid tag or type, which is a bug in the program.
-func ParametersOf(v any, descriptions ...string) Parameters {
+func ParametersOf(v any) Parameters { return maps.Clone(parametersOf(structOf(v))) }
+
+// Described is like ParametersOf, and a field without the tag desc has its comment as the description. descriptions is
+// the constant that package plugins/sdk/describe generates from the comments in the package of the struct, followed by
+// those of other packages whose structs v contains.
+func Described(v any, descriptions string) Parameters {
+	p := Parameters{}
+	p.addStruct("", structOf(v), &describer{descriptions: descriptions})
+	return p
+}
+
+func structOf(v any) reflect.Type {
 	t := reflect.TypeOf(v)
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -40,32 +50,25 @@ func ParametersOf(v any, descriptions ...string) Parameters {
 	if t == nil || t.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("sdk: cannot describe the parameters of a %T: use a struct", v))
 	}
-	return maps.Clone(parametersOf(t, strings.Join(descriptions, "")))
+	return t
 }
 
-// described caches the results of parametersOf, because every start of a connector needs them. Values are not modified.
-var described sync.Map // Parameters by describedType
+// known caches the results of parametersOf, because every start of a connector needs them. Values are not modified.
+var known sync.Map // Parameters by reflect.Type
 
-// describedType is a struct with its descriptions.
-type describedType struct {
-	of           reflect.Type
-	descriptions string
-}
-
-func parametersOf(t reflect.Type, descriptions string) Parameters {
-	key := describedType{t, descriptions}
-	if p, ok := described.Load(key); ok {
+func parametersOf(t reflect.Type) Parameters {
+	if p, ok := known.Load(t); ok {
 		return p.(Parameters)
 	}
 	p := Parameters{}
-	p.addStruct("", t, describer{descriptions: descriptions})
-	described.Store(key, p)
+	p.addStruct("", t, &describer{})
+	known.Store(t, p)
 	return p
 }
 
-func (p Parameters) addStruct(prefix string, t reflect.Type, d describer) {
+func (p Parameters) addStruct(prefix string, t reflect.Type, d *describer) {
 	if t.Name() != "" {
-		d.owner, d.field = t.String(), ""
+		d = &describer{descriptions: d.descriptions, owner: t.String()}
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -73,11 +76,11 @@ func (p Parameters) addStruct(prefix string, t reflect.Type, d describer) {
 		if !ok {
 			continue
 		}
-		p.addField(join(prefix, name), f, f.Type, describer{d.descriptions, d.owner, join(d.field, name)})
+		p.addField(join(prefix, name), f, f.Type, &describer{d.descriptions, d.owner, join(d.field, name)})
 	}
 }
 
-func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type, d describer) {
+func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type, d *describer) {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		p.addField(name, f, t.Elem(), d)
@@ -86,9 +89,13 @@ func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type,
 	case t.Kind() == reflect.Struct:
 		p.addStruct(name, t, d)
 	default:
+		description := f.Tag.Get("desc")
+		if description == "" {
+			description = texts.Description(d.descriptions, d.owner, d.field)
+		}
 		p[name] = Parameter{
 			Default:     f.Tag.Get("default"),
-			Description: d.description(f),
+			Description: description,
 			Type:        parameterType(name, t),
 			Validations: validationsOf(name, f.Tag.Get("validate")),
 			Literal:     f.Tag.Get("literal") == "true",
@@ -102,13 +109,6 @@ type describer struct {
 	descriptions string
 	owner        string // the struct with a name that the field is in
 	field        string // in the owner
-}
-
-func (d describer) description(f reflect.StructField) string {
-	if text := f.Tag.Get("desc"); text != "" {
-		return text
-	}
-	return texts.Description(d.descriptions, d.owner, d.field)
 }
 
 // fieldName returns the name of the setting in f. It returns "" for an embedded struct, whose settings belong to the

@@ -75,6 +75,48 @@ func TestParametersOf(t *testing.T) {
 	}
 }
 
+type (
+	base struct {
+		Server string `json:"server"`
+		Pause  struct {
+			Min time.Duration `json:"min"`
+		} `json:"pause"`
+	}
+	described struct {
+		base
+		common
+		Proxy  *base           `json:"proxy"`
+		Groups map[string]base `json:"groups"`
+		Labels map[string]int  `json:"labels"`
+		List   map[string]struct {
+			N int `json:"n"`
+		} `json:"list.*"`
+		None int `json:"none"`
+	}
+)
+
+// A field without a tag has the description of its name in the struct that declares it.
+func TestDescriptions(t *testing.T) {
+	const own = "\nsdk_test.described\nlabels: Numbers: by name.\nlist.*.n: \"A\" number.\nserver: Of another struct.\n" +
+		"pause.min: Of another struct.\n\nsdk_test.common\ntopic: Not the text of the tag.\n"
+	const others = "\nsdk_test.base\nserver: Host.\npause.min: Shortest pause.\nnone: Of another struct.\n"
+	got := map[string]string{}
+	for name, p := range sdk.Described(&described{}, own+others) {
+		got[name] = p.Description
+	}
+	want := map[string]string{"server": "Host.", "pause.min": "Shortest pause.", "proxy.server": "Host.",
+		"proxy.pause.min": "Shortest pause.", "groups.*.server": "Host.", "groups.*.pause.min": "Shortest pause.",
+		"labels.*": "Numbers: by name.", "list.*.n": `"A" number.`, "none": "", "topic": "Where to read."}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	for name, p := range sdk.ParametersOf(described{}) {
+		if p.Description != "" && name != "topic" {
+			t.Errorf("%s has the description %q without any", name, p.Description)
+		}
+	}
+}
+
 func TestParametersOfPanics(t *testing.T) {
 	for name, v := range map[string]any{
 		"no struct": 7,

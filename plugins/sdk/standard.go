@@ -23,12 +23,12 @@ func Standard(c Connector) Connector {
 	}
 	c.standard = true
 	if newSource := c.NewSource; newSource != nil {
-		standard := ParametersOf(sourceOptions{}, descriptions)
+		standard := Described(sourceOptions{}, descriptions)
 		params := &standardParameters{standard: withDefaults(standard, c.SourceDefaults)}
 		c.NewSource = func() Source { return &standardSource{Source: newSource(), params: params} }
 	}
 	if newDestination := c.NewDestination; newDestination != nil {
-		standard := ParametersOf(destinationOptions{}, descriptions)
+		standard := Described(destinationOptions{}, descriptions)
 		params := &standardParameters{standard: withDefaults(standard, c.DestinationDefaults)}
 		c.NewDestination = func() Destination {
 			return &standardDestination{Destination: newDestination(), params: params}

@@ -11,10 +11,7 @@ func Description(descriptions, owner, field string) string {
 	}
 	_, fields, _ := strings.Cut(descriptions, "\n"+owner+"\n")
 	fields, _, _ = strings.Cut(fields, "\n\n")
-	for line := range strings.Lines(fields) {
-		if name, text, _ := strings.Cut(line, ": "); name == field {
-			return strings.TrimSuffix(text, "\n")
-		}
-	}
-	return ""
+	_, text, _ := strings.Cut("\n"+fields, "\n"+field+": ")
+	text, _, _ = strings.Cut(text, "\n")
+	return text
 }

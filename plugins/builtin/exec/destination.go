@@ -44,7 +44,7 @@ type destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings, descriptions) }
+func (d *destination) Parameters() sdk.Parameters { return sdk.Described(d.settings, descriptions) }
 
 // Configure validates and stores the settings.
 func (d *destination) Configure(_ context.Context, settings map[string]string) (err error) {

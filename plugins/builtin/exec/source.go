@@ -48,7 +48,7 @@ type source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(s.settings, descriptions) }
+func (s *source) Parameters() sdk.Parameters { return sdk.Described(s.settings, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *source) Configure(_ context.Context, settings map[string]string) (err error) {

@@ -73,7 +73,9 @@ type Destination struct {
 var buffers = sync.Pool{New: func() any { return &[]byte{} }}
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.Described(destinationSettings{}, descriptions)
+}
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {

@@ -78,7 +78,7 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.Described(settings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {

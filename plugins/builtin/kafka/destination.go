@@ -118,7 +118,9 @@ type Destination struct {
 }
 
 // Parameters describes the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}, descriptions) }
+func (d *Destination) Parameters() sdk.Parameters {
+	return sdk.Described(destinationSettings{}, descriptions)
+}
 
 // notInName matches a character that is invalid in a topic name.
 var notInName = texts.Regexp(`[^a-zA-Z0-9._\-]`)

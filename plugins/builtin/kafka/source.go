@@ -104,7 +104,7 @@ type Source struct {
 }
 
 // Parameters describes the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.Described(sourceSettings{}, descriptions) }
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) (err error) {

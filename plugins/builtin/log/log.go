@@ -52,7 +52,7 @@ type Destination struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
+func (d *Destination) Parameters() sdk.Parameters { return sdk.Described(settings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {

@@ -26,7 +26,7 @@ func newDestination() sdk.Destination {
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions, sqlsink.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+common.Descriptions+sqlsink.Descriptions)
 }
 
 // Configure implements sdk.Destination.

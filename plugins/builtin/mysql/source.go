@@ -45,7 +45,7 @@ type Source struct {
 
 // Parameters implements sdk.Source.
 func (s *Source) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+	return sdk.Described(sourceSettings{}, descriptions+common.Descriptions)
 }
 
 // Configure implements sdk.Source.

@@ -54,7 +54,7 @@ type Destination struct {
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+common.Descriptions)
 }
 
 // Configure validates and stores the settings.

@@ -40,7 +40,7 @@ func New() sdk.Destination { return &Destination{Lifecycle: forget} }
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(destinationSettings{}, descriptions, sqlsink.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+sqlsink.Descriptions)
 }
 
 // Configure implements sdk.Destination.

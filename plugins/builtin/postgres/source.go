@@ -61,7 +61,7 @@ const (
 )
 
 // Parameters implements sdk.Source.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.Described(settings{}, descriptions) }
 
 // Configure implements sdk.Source.
 func (s *Source) Configure(ctx context.Context, given map[string]string) error {

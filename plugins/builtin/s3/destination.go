@@ -66,7 +66,7 @@ type Destination struct {
 
 // Parameters describes the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+common.Descriptions)
 }
 
 // Configure checks and keeps the settings.

@@ -71,7 +71,7 @@ type gauge struct {
 
 // Parameters describes the settings.
 func (s *Source) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+	return sdk.Described(sourceSettings{}, descriptions+common.Descriptions)
 }
 
 // Configure checks and keeps the settings.

@@ -53,7 +53,7 @@ type Source struct {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.Described(sourceSettings{}, descriptions) }
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {

@@ -38,7 +38,7 @@ func newDestination() sdk.Destination {
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(destinationSettings{}, descriptions, sqlsink.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+sqlsink.Descriptions)
 }
 
 // Configure implements sdk.Destination.

@@ -104,7 +104,7 @@ type Source struct {
 }
 
 // Parameters implements sdk.Source.
-func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}, descriptions) }
+func (s *Source) Parameters() sdk.Parameters { return sdk.Described(sourceSettings{}, descriptions) }
 
 // Configure implements sdk.Source.
 func (s *Source) Configure(ctx context.Context, given map[string]string) error {

@@ -68,7 +68,7 @@ type parts struct{ facility, severity, host, app, process, id *template.Template
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(destinationSettings{}, descriptions, common.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+common.Descriptions)
 }
 
 // Configure validates and stores the settings.

@@ -88,7 +88,7 @@ type Source struct {
 
 // Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters {
-	return sdk.ParametersOf(sourceSettings{}, descriptions, common.Descriptions)
+	return sdk.Described(sourceSettings{}, descriptions+common.Descriptions)
 }
 
 // Configure validates and stores the settings.

@@ -64,7 +64,7 @@ func instance[S any](operationOf func(S) (operation, error)) func() sdk.Processo
 }
 
 // Parameters implements sdk.Processor.
-func (*processor[S]) Parameters() sdk.Parameters { return sdk.ParametersOf(*new(S), descriptions) }
+func (*processor[S]) Parameters() sdk.Parameters { return sdk.Described(*new(S), descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *processor[S]) Configure(_ context.Context, settings map[string]string) error {

@@ -44,7 +44,7 @@ type fileSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *file) Parameters() sdk.Parameters { return sdk.ParametersOf(fileSettings{}, descriptions) }
+func (p *file) Parameters() sdk.Parameters { return sdk.Described(fileSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *file) Configure(ctx context.Context, settings map[string]string) (err error) {

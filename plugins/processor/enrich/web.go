@@ -58,7 +58,7 @@ type webSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *web) Parameters() sdk.Parameters { return sdk.ParametersOf(webSettings{}, descriptions) }
+func (p *web) Parameters() sdk.Parameters { return sdk.Described(webSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *web) Configure(_ context.Context, settings map[string]string) (err error) {

@@ -22,7 +22,7 @@ type filter struct {
 	program     *program
 }
 
-func (*filter) Parameters() sdk.Parameters { return sdk.ParametersOf(filterConfig{}, descriptions) }
+func (*filter) Parameters() sdk.Parameters { return sdk.Described(filterConfig{}, descriptions) }
 
 func (p *filter) Configure(ctx context.Context, settings map[string]string) (err error) {
 	var c filterConfig

@@ -32,7 +32,7 @@ type assignment struct {
 	program *program
 }
 
-func (*mapper) Parameters() sdk.Parameters { return sdk.ParametersOf(mapConfig{}, descriptions) }
+func (*mapper) Parameters() sdk.Parameters { return sdk.Described(mapConfig{}, descriptions) }
 
 func (p *mapper) Configure(ctx context.Context, settings map[string]string) error {
 	var c mapConfig

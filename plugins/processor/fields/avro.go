@@ -30,7 +30,9 @@ type avroDecodeSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (d *avroDecode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroDecodeSettings{}, descriptions) }
+func (d *avroDecode) Parameters() sdk.Parameters {
+	return sdk.Described(avroDecodeSettings{}, descriptions)
+}
 
 // Configure implements sdk.Processor.
 func (d *avroDecode) Configure(_ context.Context, settings map[string]string) error {
@@ -176,7 +178,9 @@ type avroEncodeSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (e *avroEncode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroEncodeSettings{}, descriptions) }
+func (e *avroEncode) Parameters() sdk.Parameters {
+	return sdk.Described(avroEncodeSettings{}, descriptions)
+}
 
 // Configure implements sdk.Processor.
 func (e *avroEncode) Configure(_ context.Context, settings map[string]string) error {

@@ -24,7 +24,9 @@ type base64Settings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (c *fieldCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(base64Settings{}, descriptions) }
+func (c *fieldCodec) Parameters() sdk.Parameters {
+	return sdk.Described(base64Settings{}, descriptions)
+}
 
 // Configure implements sdk.Processor.
 func (c *fieldCodec) Configure(_ context.Context, settings map[string]string) error {
@@ -69,7 +71,7 @@ type jsonSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (c *jsonCodec) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}, descriptions) }
+func (c *jsonCodec) Parameters() sdk.Parameters { return sdk.Described(jsonSettings{}, descriptions) }
 
 func base64Encode(v any, _ int) (any, error) {
 	var b []byte

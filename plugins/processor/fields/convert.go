@@ -26,7 +26,7 @@ type convertSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (c *convert) Parameters() sdk.Parameters { return sdk.ParametersOf(convertSettings{}, descriptions) }
+func (c *convert) Parameters() sdk.Parameters { return sdk.Described(convertSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (c *convert) Configure(_ context.Context, settings map[string]string) error {

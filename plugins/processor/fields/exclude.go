@@ -19,7 +19,7 @@ type fieldsSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (e *exclude) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}, descriptions) }
+func (e *exclude) Parameters() sdk.Parameters { return sdk.Described(fieldsSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (e *exclude) Configure(_ context.Context, settings map[string]string) error {
@@ -51,7 +51,7 @@ type include struct {
 }
 
 // Parameters implements sdk.Processor.
-func (i *include) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}, descriptions) }
+func (i *include) Parameters() sdk.Parameters { return sdk.Described(fieldsSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (i *include) Configure(_ context.Context, settings map[string]string) error {

@@ -60,7 +60,7 @@ type maskSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (m *mask) Parameters() sdk.Parameters { return sdk.ParametersOf(maskSettings{}, descriptions) }
+func (m *mask) Parameters() sdk.Parameters { return sdk.Described(maskSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (m *mask) Configure(_ context.Context, settings map[string]string) error {

@@ -22,7 +22,7 @@ type renameSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *rename) Parameters() sdk.Parameters { return sdk.ParametersOf(renameSettings{}, descriptions) }
+func (p *rename) Parameters() sdk.Parameters { return sdk.Described(renameSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *rename) Configure(_ context.Context, settings map[string]string) error {

@@ -33,7 +33,7 @@ type setSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *set) Parameters() sdk.Parameters { return sdk.ParametersOf(setSettings{}, descriptions) }
+func (p *set) Parameters() sdk.Parameters { return sdk.Described(setSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *set) Configure(_ context.Context, settings map[string]string) error {

@@ -22,20 +22,20 @@ func unwrappers() []sdk.ProcessorPlugin {
 			"out the fields with the placeholder `__debezium_unavailable_value`, whose values Debezium did not get; "+
 			"a new row with one is refused.",
 			func() sdk.Processor {
-				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}, descriptions), unwrap: debezium}
+				return &unwrapper{parameters: sdk.Described(payloadSettings{}, descriptions), unwrap: debezium}
 			}),
 		plugin("unwrap.kafkaconnect", "Unwraps a record of Kafka Connect.", "The field holds the envelope, "+
 			"structured or as JSON. The object in its payload becomes the payload of a record that was created. "+
 			"Fields with Debezium's placeholder `__debezium_unavailable_value` are left out, and the record is then "+
 			"an update.",
 			func() sdk.Processor {
-				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}, descriptions), unwrap: kafkaConnect}
+				return &unwrapper{parameters: sdk.Described(payloadSettings{}, descriptions), unwrap: kafkaConnect}
 			}),
 		plugin("unwrap.opencdc", "Unwraps a record in the form of OpenCDC.",
 			"The field holds the record, structured or as JSON. It takes the place of the one around it, whose "+
 				"position stays.",
 			func() sdk.Processor {
-				return &unwrapper{parameters: sdk.ParametersOf(anySettings{}, descriptions), unwrap: openCDC}
+				return &unwrapper{parameters: sdk.Described(anySettings{}, descriptions), unwrap: openCDC}
 			}),
 	}
 }

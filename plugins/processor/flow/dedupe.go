@@ -42,7 +42,7 @@ type dedupeSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *dedupe) Parameters() sdk.Parameters { return sdk.ParametersOf(dedupeSettings{}, descriptions) }
+func (p *dedupe) Parameters() sdk.Parameters { return sdk.Described(dedupeSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *dedupe) Configure(_ context.Context, settings map[string]string) error {

@@ -47,7 +47,7 @@ type refuseSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *refuse) Parameters() sdk.Parameters { return sdk.ParametersOf(refuseSettings{}, descriptions) }
+func (p *refuse) Parameters() sdk.Parameters { return sdk.Described(refuseSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *refuse) Configure(_ context.Context, settings map[string]string) error {
@@ -109,7 +109,7 @@ type sampleSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *sample) Parameters() sdk.Parameters { return sdk.ParametersOf(sampleSettings{}, descriptions) }
+func (p *sample) Parameters() sdk.Parameters { return sdk.Described(sampleSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *sample) Configure(_ context.Context, settings map[string]string) error {

@@ -30,7 +30,7 @@ type cloneSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *clone) Parameters() sdk.Parameters { return sdk.ParametersOf(cloneSettings{}, descriptions) }
+func (p *clone) Parameters() sdk.Parameters { return sdk.Described(cloneSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *clone) Configure(_ context.Context, settings map[string]string) error {
@@ -74,7 +74,7 @@ type splitSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *split) Parameters() sdk.Parameters { return sdk.ParametersOf(splitSettings{}, descriptions) }
+func (p *split) Parameters() sdk.Parameters { return sdk.Described(splitSettings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *split) Configure(_ context.Context, settings map[string]string) error {

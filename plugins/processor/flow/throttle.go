@@ -38,7 +38,9 @@ type throttleSettings struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *throttle) Parameters() sdk.Parameters { return sdk.ParametersOf(throttleSettings{}, descriptions) }
+func (p *throttle) Parameters() sdk.Parameters {
+	return sdk.Described(throttleSettings{}, descriptions)
+}
 
 // Configure implements sdk.Processor.
 func (p *throttle) Configure(_ context.Context, settings map[string]string) error {

@@ -75,7 +75,7 @@ type processor struct {
 }
 
 // Parameters implements sdk.Processor.
-func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}, descriptions) }
+func (*processor) Parameters() sdk.Parameters { return sdk.Described(config{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *processor) Configure(_ context.Context, settings map[string]string) error {

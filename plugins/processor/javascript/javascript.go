@@ -34,7 +34,7 @@ type processor struct {
 
 func newProcessor() sdk.Processor { return &processor{} }
 
-func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}, descriptions) }
+func (*processor) Parameters() sdk.Parameters { return sdk.Described(config{}, descriptions) }
 
 // Configure compiles the script and runs it once, so that errors outside of process are found when a declaration is
 // checked.

@@ -107,7 +107,7 @@ type parser struct {
 }
 
 // Parameters implements sdk.Processor.
-func (p *parser) Parameters() sdk.Parameters { return sdk.ParametersOf(p.format, descriptions) }
+func (p *parser) Parameters() sdk.Parameters { return sdk.Described(p.format, descriptions) }
 
 // Configure implements sdk.Processor.
 func (p *parser) Configure(_ context.Context, settings map[string]string) (err error) {

@@ -38,7 +38,7 @@ type processor struct {
 
 // Parameters returns the parameters of the module, and those that declare its HTTP access.
 func (p *processor) Parameters() sdk.Parameters {
-	params := sdk.ParametersOf(egressConfig{}, descriptions)
+	params := sdk.Described(egressConfig{}, descriptions)
 	for name, q := range p.module.spec.GetParameters() {
 		params[name] = parameterFrom(q)
 	}

@@ -50,7 +50,7 @@ type group struct {
 }
 
 // Parameters implements sdk.Processor.
-func (a *aggregate) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}, descriptions) }
+func (a *aggregate) Parameters() sdk.Parameters { return sdk.Described(settings{}, descriptions) }
 
 // Configure implements sdk.Processor.
 func (a *aggregate) Configure(_ context.Context, values map[string]string) (err error) {

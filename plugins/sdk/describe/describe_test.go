@@ -91,7 +91,7 @@ type (
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := module(t, map[string]string{"p/p.go": "package p\n" + test.code +
-				"\nvar _ = sdk.ParametersOf(settings{}, descriptions)\n"})
+				"\nvar _ = sdk.Described(settings{}, descriptions+x.Descriptions)\n"})
 			if err := generate(dir); err != nil {
 				t.Fatal(err)
 			}
@@ -127,16 +127,17 @@ func TestLongWord(t *testing.T) {
 func TestPackages(t *testing.T) {
 	field := " struct {\n\t// Number.\n\tN int `json:\"n\"`\n}\n"
 	files := map[string]string{
-		"shared/s.go":      "package shared\ntype Settings" + field,
-		"own/o.go":         "package own\ntype s" + field + "var p = sdk.ParametersOf(s{}, descriptions)\n",
-		"unused/u.go":      "package unused\ntype s" + field + "var p = sdk.ParametersOf(s{})\n",
-		"sdk/sdk.go":       "package sdk\ntype s" + field + "var p = ParametersOf(&s{}, descriptions)\n",
-		"user/u.go":        "package user\nimport x \"example.com/m/shared\"\nvar _ = x.Descriptions\n",
-		"user/y.go":        "package user\nvar y struct{ Descriptions int }\nvar _ = y.Descriptions\n",
-		"user/ignored.go":  "//go:build ignore\n\npackage main\nimport \"example.com/m/unused\"\nvar _ = unused.Descriptions\n",
+		"shared/s.go": "package shared\ntype Settings" + field,
+		"own/o.go":    "package own\ntype s" + field + "var p = sdk.Described(s{}, descriptions)\n",
+		"unused/u.go": "package unused\ntype s" + field + "var p = sdk.ParametersOf(s{})\n",
+		"sdk/sdk.go":  "package sdk\ntype s" + field + "var p = Described(&s{}, descriptions)\n",
+		"user/u.go":   "package user\nimport x \"example.com/m/shared\"\nvar _ = x.Descriptions\n",
+		"user/y.go":   "package user\nvar y struct{ Descriptions int }\nvar _ = y.Descriptions\n",
+		"user/ignored.go": "//go:build ignore\n\npackage main\nimport \"example.com/m/unused\"\n" +
+			"var _ = unused.Descriptions\n",
 		"user/u_test.go":   "package user\nimport \"example.com/m/unused\"\nvar _ = unused.Descriptions\n",
-		"testdata/t.go":    "package testdata\ntype s" + field + "var p = sdk.ParametersOf(s{}, descriptions)\n",
-		".hidden/t.go":     "package hidden\ntype s" + field + "var p = sdk.ParametersOf(s{}, descriptions)\n",
+		"testdata/t.go":    "package testdata\ntype s" + field + "var p = sdk.Described(s{}, descriptions)\n",
+		".hidden/t.go":     "package hidden\ntype s" + field + "var p = sdk.Described(s{}, descriptions)\n",
 		"nested/go.mod":    "module example.org/other\n",
 		"nested/in/in.go":  "package in\nimport \"example.org/other/lib\"\nvar _ = lib.Descriptions\n",
 		"nested/lib/l.go":  "package lib\ntype T" + field,
@@ -169,13 +170,13 @@ func TestPackages(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	use := "var p = sdk.ParametersOf(s{}, descriptions)\n"
+	use := "var p = sdk.Described(s{}, descriptions)\n"
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  string
 	}{
-		"syntax":      {map[string]string{"p/p.go": "package p // descriptions\ntype s struct {\n"}, "p/p.go:2:"},
-		"bad tag":     {map[string]string{"p/p.go": "package p // descriptions\ntype s struct { A int `json }\n"}, "not terminated"},
+		"syntax":      {map[string]string{"p/p.go": "package p\n" + use + "type s struct {\n"}, "p/p.go:3:"},
+		"bad tag":     {map[string]string{"p/p.go": "package p\n" + use + "type s struct { A int `j }\n"}, "not terminated"},
 		"handwritten": {map[string]string{"p/p.go": "package p\n" + use, "p/descriptions.go": "package p\n"}, "rename it"},
 		"no module":   {map[string]string{"go.mod": ""}, "no module path"},
 	} {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -189,9 +188,9 @@ func uses(packages []*source) (map[string]string, error) {
 	return needed, nil
 }
 
-// usesLocal reports whether a call of ParametersOf in the file has the constant of its own package as an argument.
-func usesLocal(file *ast.File) (uses bool) {
-	ast.Inspect(file, func(n ast.Node) bool {
+// usesLocal reports whether the file passes the constant of its own package to a function Described.
+func usesLocal(parsed *ast.File) (uses bool) {
+	ast.Inspect(parsed, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
@@ -200,9 +199,15 @@ func usesLocal(file *ast.File) (uses bool) {
 		if selector, ok := called.(*ast.SelectorExpr); ok {
 			called = selector.Sel
 		}
-		uses = uses || isNamed(called, "ParametersOf") && slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
-			return isNamed(arg, local)
-		})
+		if isNamed(called, "Described") {
+			for _, arg := range call.Args {
+				ast.Inspect(arg, func(n ast.Node) bool {
+					e, ok := n.(ast.Expr)
+					uses = uses || ok && isNamed(e, local)
+					return true
+				})
+			}
+		}
 		return true
 	})
 	return uses
@@ -214,13 +219,13 @@ func isNamed(e ast.Expr, name string) bool {
 }
 
 // usesExported returns the import paths of the packages whose exported constant the file uses.
-func usesExported(file *ast.File) (paths []string) {
-	ast.Inspect(file, func(n ast.Node) bool {
+func usesExported(parsed *ast.File) (paths []string) {
+	ast.Inspect(parsed, func(n ast.Node) bool {
 		selector, ok := n.(*ast.SelectorExpr)
 		if !ok || selector.Sel.Name != exported {
 			return true
 		}
-		for _, imported := range file.Imports {
+		for _, imported := range parsed.Imports {
 			path, _ := strconv.Unquote(imported.Path.Value) // valid, as the file was parsed
 			name := path[strings.LastIndex(path, "/")+1:]
 			if imported.Name != nil {

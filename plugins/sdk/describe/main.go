@@ -3,7 +3,7 @@
 // read it at run time.
 //
 // The descriptions of a package are a constant in its file descriptions.go, which texts.Description searches. A package
-// gets the constant if code uses it: descriptions as an argument of sdk.ParametersOf in the package itself, or
+// gets the constant if code uses it: descriptions as an argument of sdk.Described in the package itself, or
 // Descriptions in any other package. The constant has all structs at package level with comments on fields that have
 // a name in the tag json, except structs with a tag desc. The first paragraph of a comment is the description; further
 // paragraphs are for readers of the code only.

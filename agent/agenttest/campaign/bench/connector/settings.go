@@ -9,7 +9,7 @@ import (
 // with returns the parameters p and the parameters of settings.
 func with(p sdk.Parameters, settings any) sdk.Parameters {
 	p = maps.Clone(p)
-	maps.Copy(p, sdk.ParametersOf(settings, descriptions))
+	maps.Copy(p, sdk.Described(settings, descriptions))
 	return p
 }
 
