@@ -2,6 +2,8 @@ package processor_test
 
 import (
 	"encoding/csv"
+	"encoding/xml"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"net/url"
@@ -23,6 +25,12 @@ func parsers() []differential {
 			random: randomTextOf(`a`, `b`, `=`, `"`, `"x y"`, `"\"\\\n"`, ` `, "\n ", `a=`, "\xff", ` b="`)},
 		{name: "regex", plugin: "parse.regex", settings: parserOf("pattern", `^(?P<a>[ab]*)=(?:(?P<n>\d+)|(?P<b>b))`,
 			"types", "n:int"), reference: onText(plainGroups), random: randomTextOf(`a`, `b`, `=`, `1`, "\n")},
+		{name: "grok", plugin: "parse.grok", settings: parserOf("pattern", `^%{AB:a}=(?:%{DIGITS:n:int}|%{WORD:b})`,
+			"patterns.AB", "[ab]*", "patterns.DIGITS", `\d+`, "patterns.WORD", "b"), reference: onText(plainPatterns),
+			random: randomTextOf(`a`, `b`, `=`, `1`, "\n")},
+		{name: "xml", plugin: "parse.xml", settings: parserOf(), reference: onText(plainXML),
+			random: randomTextOf("<a>", "</a>", "<b c='d'>", "</b>", "<a>x</a>", "<a>x<b/>y</a>", "<b e='&amp;'/>", "x", " ",
+				"<!-- x -->", "\xff")},
 		{name: "time", plugin: "parse.time", settings: parserOf("formats", "%Y-%m-%d %H:%M:%S|unix|rfc3339"),
 			reference: onText(plainTime), random: randomTextOf("2024-01-02", "2024-02-30", "T", " ", "03:04:05", "Z",
 				"1", "7", ".5")},
@@ -214,4 +222,61 @@ func plainURL(text string) (any, error) {
 		made["query"] = parameters
 	}
 	return made, nil
+}
+
+// plainPatterns is plainGroups without the members that have no text.
+func plainPatterns(text string) (any, error) {
+	made, err := plainGroups(text)
+	members, _ := made.(map[string]any)
+	maps.DeleteFunc(members, func(_ string, v any) bool { return v == "" })
+	return made, err
+}
+
+// node is an element as encoding/xml reads it.
+type node struct {
+	XMLName xml.Name
+	Attrs   []xml.Attr `xml:",any,attr"`
+	Nodes   []node     `xml:",any"`
+	Text    string     `xml:",chardata"`
+}
+
+func plainXML(text string) (any, error) {
+	// A second element around the text shows what stands beside the document's element.
+	var around struct {
+		Nodes []node `xml:",any"`
+		Text  string `xml:",chardata"`
+	}
+	if err := xml.Unmarshal([]byte("<around>"+text+"</around>"), &around); err != nil || len(around.Nodes) != 1 ||
+		strings.TrimSpace(around.Text) != "" {
+		return nil, errReference
+	}
+	return map[string]any{around.Nodes[0].XMLName.Local: around.Nodes[0].value()}, nil
+}
+
+func (n *node) value() any {
+	text := strings.TrimSpace(n.Text)
+	if len(n.Attrs)+len(n.Nodes) == 0 {
+		if text == "" {
+			return nil
+		}
+		return text
+	}
+	made := map[string]any{}
+	for _, a := range n.Attrs {
+		made["@"+a.Name.Local] = a.Value
+	}
+	times := map[string][]any{}
+	for i := range n.Nodes {
+		name := n.Nodes[i].XMLName.Local
+		times[name] = append(times[name], n.Nodes[i].value())
+	}
+	for name, all := range times {
+		if made[name] = any(all); len(all) == 1 {
+			made[name] = all[0]
+		}
+	}
+	if text != "" {
+		made["#text"] = text
+	}
+	return made
 }

@@ -51,6 +51,7 @@ func TestTextIsParsedWithinTheBudget(t *testing.T) {
 	}{
 		"parse.csv": {strings.Repeat(",", 50_000), map[string]string{"columns": "a", "extra": "keep"}},
 		"parse.url": {"/?" + strings.Repeat("a&", 50_000), map[string]string{}},
+		"parse.xml": {"<a>" + strings.Repeat("<b/>", 50_000) + "</a>", map[string]string{}},
 		"parse.kv":  {strings.Repeat("a ", 50_000), map[string]string{"duplicates": "list"}},
 	} {
 		c.settings["field"] = ".Payload.After.text"

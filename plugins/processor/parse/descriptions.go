@@ -17,6 +17,12 @@ const descriptions = "" +
 	"null, and omit leaves them out.\n" +
 	"extra: What a text with too many columns is: refuse makes it an error, drop leaves the others out, " +
 	"and keep names them by their number, which begins with 1.\n" +
+	"\nparse.grok\n" +
+	"pattern: RE2 expression in which %{PATTERN:name} or %{PATTERN:name:type} stands for a text of this " +
+	"pattern, such as %{IP:client.address} %{NUMBER:ms:float}. It may match anywhere: ^ and $ stand for " +
+	"the ends of the text. The types are those of types, and long and double.\n" +
+	"patterns.*: Pattern of your own with this name. It may use other patterns, and replaces one of the " +
+	"library.\n" +
 	"\nparse.kv\n" +
 	"pair-separator: Text between pairs; tab and newline stand for these characters, and space for any " +
 	"number of spaces, tabs and line breaks.\n" +
@@ -58,4 +64,8 @@ const descriptions = "" +
 	"\nparse.address\n" +
 	"query: What the query becomes: an object of its parameters, or the text.\n" +
 	"duplicates: Which value a parameter has that comes more than once: a list of all, the first, or the " +
-	"last.\n"
+	"last.\n" +
+	"\nparse.xmlDocument\n" +
+	"attribute-prefix: Text before the name of an attribute; none for none.\n" +
+	"text-name: Name of the member for the text of an element that has attributes or elements, too.\n" +
+	"lists: Comma list of the names of elements that are always lists, also when there is one.\n"

@@ -16,7 +16,7 @@ import (
 
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
-	return []sdk.ProcessorPlugin{CSV(), KV(), Regex(), Time(), URL()}
+	return []sdk.ProcessorPlugin{CSV(), Grok(), KV(), Regex(), Time(), URL(), XML()}
 }
 
 // CSV returns the processor parse.csv.
@@ -24,6 +24,16 @@ func CSV() sdk.ProcessorPlugin {
 	return plugin("parse.csv", "Parses a line of CSV.",
 		"The text is one record, of which quotes may span lines. Each column becomes a member of an object.",
 		func() format { return &csv{} })
+}
+
+// Grok returns the processor parse.grok.
+func Grok() sdk.ProcessorPlugin {
+	return plugin("parse.grok", "Parses a text by named patterns.",
+		"Patterns are those of [go-grok](https://github.com/elastic/go-grok/tree/main/patterns), such as IP, NUMBER, "+
+			"TIMESTAMP_ISO8601, HTTPD_COMBINEDLOG and SYSLOGLINE. Each name in the expression becomes a member of an "+
+			"object, and one with dots a member of objects in it; one without text is left out. The time for a match "+
+			"grows with the text, whatever the expression.",
+		func() format { return &grok{} })
 }
 
 // KV returns the processor parse.kv.
@@ -57,6 +67,16 @@ func URL() sdk.ProcessorPlugin {
 		"The result is an object with scheme, user, password, host, port (an integer), path, query and fragment, "+
 			"as far as the URL has them. The path is unescaped. A URL may begin with its path.",
 		func() format { return &address{} })
+}
+
+// XML returns the processor parse.xml.
+func XML() sdk.ProcessorPlugin {
+	return plugin("parse.xml", "Parses an XML document.",
+		"An element becomes an object with its attributes and elements as members; one with text alone becomes the "+
+			"text, and an empty one null. Elements of the same name become a list. Text beside attributes or elements is "+
+			"the member `#text`, without spaces around it. Namespaces, comments and instructions are left out, "+
+			"and entities of a document type are an error.",
+		func() format { return &xmlDocument{} })
 }
 
 const common = " A field that is missing or null is left alone; one of another type is an error."

@@ -3,6 +3,7 @@ package parse
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -125,3 +126,6 @@ func orNull(wants string, f func(text string) (any, bool)) read {
 		return nil, err
 	}
 }
+
+// typeNames are the types of values.
+var typeNames = slices.Sorted(maps.Keys(readers))
