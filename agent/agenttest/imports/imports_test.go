@@ -83,7 +83,7 @@ var homes = map[string][]string{
 	"github.com/gomodule/redigo":          {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":            {"plugins/builtin/kafka"},
 	"github.com/minio/minio-go/v7":        {"plugins/builtin/s3"},
-	"github.com/parquet-go/parquet-go":    {"plugins/builtin/s3"},
+	"github.com/parquet-go/parquet-go":    {"plugins/parquet"},
 	"github.com/caio/go-tdigest/v4":       {"plugins/processor/window"},
 	"github.com/elastic/go-grok":          {"plugins/processor/parse"},
 	"github.com/axiomhq/hyperloglog":      {"plugins/processor/window"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/parquet"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -27,9 +28,16 @@ type destinationSettings struct {
 	Zone string `json:"timezone" default:"UTC"`
 	// Maximum number of different prefixes that a template makes in an hour. A record with another one is refused.
 	PerHour int `json:"prefixesPerHour" default:"10000" validate:"gt=0"`
-	// json and parquet: operation, position, payload, key and metadata of each record. lines: each record in the format
-	// of sdk.record.format on a line.
+	// json and parquet: operation, position, payload, key and metadata of each record; parquet can have a column for
+	// each field of the payload instead, see parquet.columns. lines: each record in the format of sdk.record.format on
+	// a line.
 	Format string `json:"format" validate:"required,inclusion=parquet|json|lines"`
+	// Columns of parquet objects. record: operation, position, payload, key and metadata, in which structured data is
+	// JSON. payload: each field of the payload, with the type in the record's schema, or else of its values.
+	Columns string `json:"parquet.columns" default:"record" validate:"inclusion=record|payload"`
+	// Parts of the record that are columns in addition to the payload: operation, key, position, metadata. The columns
+	// have the prefix conduit_.
+	Extra []string `json:"parquet.recordColumns" default:"operation"`
 	// Compression of json and lines objects. Parquet is always compressed.
 	Compression string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd"`
 	// Maximum size in bytes of an object with several records, before compression.
@@ -60,6 +68,7 @@ type Destination struct {
 	bucket    *bucket                     // nil before Open
 	frame     func(content []byte) []byte // compresses with zstd; nil before the first object
 	ledger    *ledger                     // nil unless the effect is exactly once
+	tables    tables                      // empty unless parquet.columns is payload
 	ids       common.RecordIDs
 	last      int64 // number of the last object
 }
@@ -72,6 +81,9 @@ func (d *Destination) Parameters() sdk.Parameters {
 // Configure checks and keeps the settings.
 func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
 	if err := d.settings.parse(ctx, values); err != nil {
+		return err
+	}
+	if d.tables.extra, err = d.settings.extra(); err != nil {
 		return err
 	}
 	d.prefix, err = d.settings.template()
@@ -112,6 +124,7 @@ func (s *destinationSettings) template() (*template.Template, error) {
 // Open returns when the bucket has been found. If the access key may not list the bucket, only writing shows whether it
 // exists.
 func (d *Destination) Open(ctx context.Context) (err error) {
+	d.tables.open(ctx)
 	if d.bucket, err = open(ctx, &d.settings.bucketSettings); err != nil {
 		return err
 	}
@@ -130,7 +143,8 @@ type item struct {
 	*record.Record
 	index  int // in the records of a Write
 	id     common.RecordID
-	prefix string // if the prefix is a template
+	prefix string         // if the prefix is a template, or the record has a table
+	table  *parquet.Table // nil unless parquet.columns is payload
 }
 
 // Write writes the records in as few objects as possible.
@@ -162,6 +176,9 @@ func (d *Destination) write(ctx context.Context, left []item) (int, error) {
 				n, refused = 0, nil
 				break
 			}
+		}
+		if n > 0 {
+			d.tables.commit()
 		}
 		if refused != nil {
 			return left[n].index, refused

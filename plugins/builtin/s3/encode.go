@@ -14,29 +14,31 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/conduit-agent/conduit/plugins/parquet"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-// part is an object to write. All its items have the same prefix.
+// part is an object to write. All its items have the same prefix and table.
 type part struct {
 	prefix string
 	items  []item
 	body   []byte
 }
 
-// parts returns objects with the first n items: a single object, or with a template one per prefix, and several if
-// there are many records. The error is about the next item.
+// parts returns objects with the first n items: a single object, or with a template one per prefix and with columns one
+// per table, and several if there are many records. The error is about the next item.
 func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n int, err error) {
-	if _, constant := d.prefix.Constant(); constant {
+	d.tables.rollback()
+	if _, constant := d.prefix.Constant(); constant && !d.settings.columns() {
 		body, n, err := d.encode(ctx, items)
 		if n == 0 {
 			return nil, 0, err
 		}
 		return []part{{d.settings.Prefix, items[:n], body}}, n, err
 	}
-	groups, n, err := d.byPrefix(items)
+	groups, n, err := d.groups(ctx, items)
 	for _, group := range groups {
 		for len(group) > 0 {
 			body, encoded, wrong := d.encode(ctx, group)
@@ -54,8 +56,40 @@ func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n 
 	return parts, n, err
 }
 
+// groups groups the first n items by prefix and table. The error is about the next item.
+func (d *Destination) groups(ctx context.Context, items []item) (groups [][]item, n int, err error) {
+	if groups, n, err = d.byPrefix(items); !d.settings.columns() {
+		return groups, n, err
+	}
+	var divided [][]item
+	for _, group := range groups {
+		byTable := map[*parquet.Table]int{}
+		for _, it := range group {
+			t, failed := d.tables.of(ctx, it.prefix, it.Record)
+			if failed != nil {
+				return nil, 0, sdk.Unavailable(failed)
+			}
+			g, ok := byTable[t]
+			if !ok {
+				g = len(divided)
+				byTable[t], divided = g, append(divided, nil)
+			}
+			it.table = t
+			divided[g] = append(divided[g], it)
+		}
+	}
+	return divided, n, err
+}
+
 // byPrefix groups the first n items by prefix. The error is about the prefix of the next item.
 func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error) {
+	if prefix, constant := d.prefix.Constant(); constant {
+		group := slices.Clone(items)
+		for i := range group {
+			group[i].prefix = prefix
+		}
+		return [][]item{group}, len(items), nil
+	}
 	group := map[string]int{}
 	var prefix []byte
 	for n = range items {
@@ -125,15 +159,18 @@ func (h *hourly) add(prefix []byte, most int, now time.Time) error {
 
 // encode returns an object with the first n records. The error is about the next record.
 func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n int, err error) {
-	var rows []row
+	if d.settings.columns() {
+		return d.encodeColumns(items)
+	}
+	var rows []parquet.Row
 	size := 0
 	for n < len(items) && err == nil {
 		before := len(body)
-		var one row
+		var one parquet.Row
 		switch d.settings.Format {
 		case "parquet":
-			one, err = rowOf(items[n].Record)
-			size += len(one.Payload) + len(one.Key) + len(one.Position)
+			one, err = parquet.RowOf(items[n].Record)
+			size += one.Size()
 		case "json":
 			body, err = appendJSON(body, items[n].Record)
 		default:
@@ -156,10 +193,29 @@ func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n 
 	return body, n, err
 }
 
-func (d *Destination) finish(body []byte, rows []row) ([]byte, error) {
+// encodeColumns returns an object with the first n records, which have the same table. The error is about the next
+// record.
+func (d *Destination) encodeColumns(items []item) (body []byte, n int, err error) {
+	file := items[0].table.NewFile(d.settings.Largest)
+	for more := true; more && n < len(items); {
+		if more, err = file.Add(items[n].Record); more {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil, 0, err
+	}
+	body, failed := file.Encode()
+	if failed != nil {
+		return nil, 0, sdk.Unavailable(failed)
+	}
+	return body, n, err
+}
+
+func (d *Destination) finish(body []byte, rows []parquet.Row) ([]byte, error) {
 	switch {
 	case d.settings.Format == "parquet":
-		return parquetFile(rows)
+		return parquet.Encode(rows)
 	case !d.settings.compressed():
 		return body, nil
 	case d.settings.Compression == "zstd":

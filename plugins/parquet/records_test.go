@@ -1,4 +1,4 @@
-package s3
+package parquet_test
 
 import (
 	"bytes"
@@ -7,15 +7,16 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/parquet-go/parquet-go"
+	library "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/conduit-agent/conduit/plugins/parquet"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// TestParquet writes files with the columns of Conduit's connector, in a form that every reader knows.
-func TestParquet(t *testing.T) {
-	var rows []row
+// TestFixedColumns writes files with the columns of Conduit's connector, in a form that every reader knows.
+func TestFixedColumns(t *testing.T) {
+	var rows []parquet.Row
 	for i := range 3000 { // more than a page has
 		r := record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate,
 			Key: record.Raw([]byte("k\xff")), After: record.Raw(bytes.Repeat([]byte{byte(i)}, 100))}
@@ -27,17 +28,17 @@ func TestParquet(t *testing.T) {
 		default:
 			r.Operation, r.Key, r.After = record.OperationDelete, record.Data{}, record.Data{}
 		}
-		one, err := rowOf(&r)
+		one, err := parquet.RowOf(&r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows = append(rows, one)
 	}
-	content, err := parquetFile(rows)
+	content, err := parquet.Encode(rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+	file, err := library.OpenFile(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestParquet(t *testing.T) {
 			t.Errorf("column %v is compressed with %v and has the encodings %v", d.PathInSchema, d.Codec, d.Encoding)
 		}
 	}
-	got, err := parquet.Read[row](bytes.NewReader(content), int64(len(content)))
+	got, err := library.Read[parquet.Row](bytes.NewReader(content), int64(len(content)))
 	if err != nil || len(got) != len(rows) {
 		t.Fatalf("read %d of %d rows: %v", len(got), len(rows), err)
 	}

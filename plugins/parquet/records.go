@@ -1,4 +1,4 @@
-package s3
+package parquet
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// row is a record in a Parquet file. The columns are the same as in Conduit's connector. Values have the PLAIN
+// Row is a record in a file with fixed columns, which are those of Conduit's connectors. Values have the PLAIN
 // encoding, and pages the first version, because some readers know no others.
-type row struct {
+type Row struct {
 	Operation []byte            `parquet:"operation,plain"`
 	Position  []byte            `parquet:"position,plain"`
 	Payload   []byte            `parquet:"payload,plain"`
@@ -19,7 +19,8 @@ type row struct {
 	Metadata  map[string]string `parquet:"metadata" parquet-key:",plain" parquet-value:",plain"`
 }
 
-func rowOf(r *record.Record) (o row, err error) {
+// RowOf returns the row of a record. Structured data is JSON.
+func RowOf(r *record.Record) (o Row, err error) {
 	if o.Payload, err = bytesOf(r.After); err != nil {
 		return o, fmt.Errorf("cannot encode the payload: %w", err)
 	}
@@ -34,12 +35,22 @@ func rowOf(r *record.Record) (o row, err error) {
 	return o, nil
 }
 
-// parquetFile returns a Parquet file with the rows as one row group, compressed with gzip.
-func parquetFile(rows []row) ([]byte, error) {
+// Size returns the number of bytes in r, without its metadata.
+func (r *Row) Size() int { return len(r.Payload) + len(r.Key) + len(r.Position) }
+
+// bytesOf returns raw data as it is, and structured data as JSON.
+func bytesOf(d record.Data) ([]byte, error) {
+	if raw, ok := d.Raw(); ok || d.IsNone() {
+		return raw, nil
+	}
+	return d.AppendJSON(nil)
+}
+
+// Encode returns a file with the rows as one row group, compressed with gzip.
+func Encode(rows []Row) ([]byte, error) {
 	var file bytes.Buffer
-	schema := parquet.NewSchema("schema", parquet.SchemaOf(row{}))
-	w := parquet.NewGenericWriter[row](&file, schema, parquet.Compression(&parquet.Gzip),
-		parquet.DataPageVersion(1), parquet.CreatedBy("conduit", version, ""))
+	schema := parquet.NewSchema("schema", parquet.SchemaOf(Row{}))
+	w := parquet.NewGenericWriter[Row](&file, append(options, schema)...)
 	if _, err := w.Write(rows); err != nil {
 		return nil, fmt.Errorf("cannot encode a Parquet file: %w", err)
 	}
@@ -48,3 +59,9 @@ func parquetFile(rows []row) ([]byte, error) {
 	}
 	return file.Bytes(), nil
 }
+
+// options are the options of every file.
+var options = []parquet.WriterOption{parquet.Compression(&parquet.Gzip), parquet.DataPageVersion(1),
+	parquet.CreatedBy("conduit", version, "")}
+
+const version = "v1.0.0"
