@@ -139,7 +139,7 @@ func (w *widening) column(c *column, v any) (*column, error) {
 		return c, nil
 	}
 	if wider := wider(c, v); wider != nil {
-		if _, err = scalar(wider, v); err == nil {
+		if _, failed := scalar(wider, v); failed == nil {
 			w.converted = true
 			return wider, nil
 		}

@@ -262,7 +262,7 @@ func TestRefused(t *testing.T) {
 		"inexact":    {map[string]any{"f": 1<<53 + 1}, "column f: its type is DOUBLE, and the value is an integer that"},
 		"mixed list": {map[string]any{"new": []any{1<<53 + 1, 0.5}}, "column new[]: its type is DOUBLE"},
 		"long number": {map[string]any{"n": json.Number("12345678901234567890.12")},
-			"column n: its type is DOUBLE, and the value is a number that a DOUBLE cannot represent exactly"},
+			"column n: its type is INT64, and the value is a number that an integer of 64 bits cannot represent;"},
 		"nested":    {map[string]any{"l": []any{map[string]any{"b": nil}, map[string]any{"b": 1}}}, "column l[].b: its"},
 		"object":    {map[string]any{"l": map[string]any{}}, "column l: its type is LIST, and the value is an object"},
 		"bytes":     {map[string]any{"s": []byte("x")}, "column s: its type is text, and the value is bytes"},
