@@ -81,15 +81,18 @@ func avroOf(name string, columns []pg.Column) string {
 		Fields []field `json:"fields"`
 	}{Type: "record", Name: name, Fields: []field{}}
 	for _, c := range columns {
-		all.Fields = append(all.Fields, field{Name: c.Name, Type: append([]any{"null"}, avroTypes(c.OID)...)})
+		all.Fields = append(all.Fields, field{Name: c.Name, Type: append([]any{"null"}, avroTypes(c)...)})
 	}
 	text, _ := json.Marshal(all) // cannot fail
 	return string(text)
 }
 
-// avroTypes returns the Avro types of the values that decode returns for a column type.
-func avroTypes(oid uint32) []any {
-	switch oid {
+// numeric matches the type numeric with a precision and a scale.
+var numeric = texts.Regexp(`^numeric\((\d{1,4}),(\d{1,4})\)$`)
+
+// avroTypes returns the Avro types of the values that decode returns for a column.
+func avroTypes(c pg.Column) []any {
+	switch c.OID {
 	case pg.OIDBool:
 		return []any{"boolean"}
 	case pg.OIDInt2, pg.OIDInt4:
@@ -103,9 +106,26 @@ func avroTypes(oid uint32) []any {
 	case pg.OIDBytea:
 		return []any{"bytes"}
 	case pg.OIDJSON, pg.OIDJSONB: // text for other readers
-		return []any{map[string]string{"type": "string", "logicalType": "json"}}
-	case pg.OIDDate, pg.OIDTimestamp, pg.OIDTimestamptz: // text for infinity
-		return []any{map[string]string{"type": "long", "logicalType": "timestamp-micros"}, "string"}
+		return []any{logical("string", "json")}
+	case pg.OIDDate: // text for infinity
+		return []any{logical("int", "date"), "string"}
+	case pg.OIDTimestamp:
+		return []any{logical("long", "local-timestamp-micros"), "string"}
+	case pg.OIDTimestamptz:
+		return []any{logical("long", "timestamp-micros"), "string"}
+	case pg.OIDNumeric: // the values are text; the first type is a hint for readers that have decimals
+		if m := numeric().FindStringSubmatch(c.TypeName); m != nil {
+			precision, _ := strconv.Atoi(m[1])
+			scale, _ := strconv.Atoi(m[2])
+			if scale <= precision {
+				return []any{map[string]any{"type": "bytes", "logicalType": "decimal", "precision": precision,
+					"scale": scale}, "string"}
+			}
+		}
 	}
 	return []any{"string"}
+}
+
+func logical(typ, name string) map[string]any {
+	return map[string]any{"type": typ, "logicalType": name}
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -44,5 +46,41 @@ func TestSchemaThatCannotBeRegisteredIsLoggedOnce(t *testing.T) {
 	registry.works = true
 	if st.metadata(t.Context(), r, r.absent(partial)).Get(record.KeyPayloadSchemaSubject) == "" {
 		t.Error("a record has no schema although it can be registered")
+	}
+}
+
+// TestAvroTypes keeps all values of a row with its schema, which has a decimal for numbers with a precision, dates, and
+// times with and without a time zone.
+func TestAvroTypes(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	columns := []pg.Column{{Name: "day", OID: pg.OIDDate}, {Name: "local", OID: pg.OIDTimestamp},
+		{Name: "at", OID: pg.OIDTimestamptz}, {Name: "total", OID: pg.OIDNumeric, TypeName: "numeric(10,2)"},
+		{Name: "any", OID: pg.OIDNumeric, TypeName: "numeric"},
+		{Name: "small", OID: pg.OIDNumeric, TypeName: "numeric(2,4)"}}
+	text := avroOf("r", columns)
+	for _, want := range []string{`[{"name":"day","type":["null",{"logicalType":"date","type":"int"},"string"],`,
+		`{"name":"local","type":["null",{"logicalType":"local-timestamp-micros","type":"long"},"string"],`,
+		`{"name":"at","type":["null",{"logicalType":"timestamp-micros","type":"long"},"string"],`,
+		`{"name":"total","type":["null",{"logicalType":"decimal","precision":10,"scale":2,"type":"bytes"},"string"],`,
+		`{"name":"any","type":["null","string"],`, `{"name":"small","type":["null","string"],`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the schema is %s, want %s", text, want)
+		}
+	}
+	codec, err := schema.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []map[string]any{
+		{"day": at.Truncate(24 * time.Hour), "local": at, "at": at, "total": "9.90", "any": "1e5", "small": "0.0012"},
+		{"day": "infinity", "local": "-infinity", "at": "infinity", "total": "NaN", "any": nil, "small": nil},
+	} {
+		b, err := codec.Append(nil, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := codec.Decode(b); err != nil || !reflect.DeepEqual(got, row) {
+			t.Errorf("got %v, %v, want %v", got, err, row)
+		}
 	}
 }

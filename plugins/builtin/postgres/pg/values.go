@@ -25,6 +25,7 @@ const (
 	OIDDate        = 1082
 	OIDTimestamp   = 1114
 	OIDTimestamptz = 1184
+	OIDNumeric     = 1700
 	OIDJSONB       = 3802
 )
 
