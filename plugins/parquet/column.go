@@ -242,6 +242,63 @@ func (w *widening) values(c *column, m map[string]any) (*column, error) {
 	return &column{kind: kindMap, items: next}, nil
 }
 
+// merge returns a column that accepts the values of c and of d, the column of a schema: c if it does. If there is none,
+// it returns d, because a schema decides the type.
+func (w *widening) merge(c, d *column) *column {
+	switch {
+	case d.kind == kindUnknown:
+		return c
+	case c.kind == kindUnknown:
+		return d
+	case c.kind == kindFloat && d.kind == kindInteger:
+		return c
+	case c.kind != d.kind:
+		w.converted = true
+		return d
+	}
+	next := *c
+	switch c.kind {
+	case kindTimestamp, kindDatetime, kindTime:
+		next.nanos = c.nanos || d.nanos
+	case kindDecimal:
+		next.scale = max(c.scale, d.scale)
+		next.precision = next.scale + max(c.precision-c.scale, d.precision-d.scale)
+		if next.precision > maxPrecision {
+			next = column{kind: kindDigits}
+		}
+	case kindList, kindMap:
+		if next.items = w.merge(c.items, d.items); next.items == c.items {
+			return c
+		}
+		return &next
+	case kindStruct:
+		return w.mergeFields(c, d)
+	}
+	if next.kind == c.kind && next.nanos == c.nanos && next.precision == c.precision && next.scale == c.scale {
+		return c
+	}
+	w.converted = true
+	return &next
+}
+
+func (w *widening) mergeFields(c, d *column) *column {
+	fields, changed := slices.Clone(c.fields), false
+	for _, f := range d.fields {
+		i, known := c.index[f.name]
+		if !known {
+			fields, changed = append(fields, f), true
+			continue
+		}
+		next := w.merge(fields[i].column, f.column)
+		changed = changed || next != fields[i].column
+		fields[i].column = next
+	}
+	if !changed {
+		return c
+	}
+	return structOf(fields)
+}
+
 // located is an error about a column.
 type located struct {
 	path string

@@ -27,7 +27,7 @@ const rowsAtOnce = 64
 func (f *File) Encode() ([]byte, error) {
 	t := f.table
 	if t.layout == nil {
-		t.layout = &layout{schema: parquet.NewSchema("schema", groupOf(t.columns.fields)), leaves: t.columns.leaves()}
+		t.layout = &layout{schema: parquet.NewSchema("schema", groupOf(t.current.columns.fields)), leaves: t.current.columns.leaves()}
 	}
 	var file bytes.Buffer
 	w := parquet.NewWriter(&file, append(slices.Clip(options), t.layout.schema)...)
@@ -36,7 +36,7 @@ func (f *File) Encode() ([]byte, error) {
 		shredded := make([]parquet.Row, len(rows))
 		for i, row := range rows {
 			var err error
-			if shredded[i], err = s.row(t.columns, row); err != nil {
+			if shredded[i], err = s.row(t.current.columns, row); err != nil {
 				return nil, err
 			}
 		}

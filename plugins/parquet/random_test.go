@@ -150,7 +150,7 @@ func TestRandomSchemas(t *testing.T) {
 			value, want := root.make()
 			records, wants = append(records, create(value.(map[string]any))), append(wants, want.(map[string]any))
 		}
-		_, rows := one(t, parquet.NewTable(parquet.Columns{}, codec(t, root.avro), nil), records...)
+		_, rows := one(t, parquet.NewTable(parquet.Columns{}), parquet.Schemas{Payload: codec(t, root.avro)}, records...)
 		if len(rows) != len(wants) {
 			t.Fatalf("seed %d: read %d rows of %d", seed, len(rows), len(wants))
 		}
@@ -167,7 +167,7 @@ func TestRandomObjects(t *testing.T) {
 	refused := 0
 	for seed := range uint64(40) {
 		r := &random{Rand: rand.New(rand.NewPCG(seed, 1))}
-		table := parquet.NewTable(parquet.Columns{Position: true}, nil, nil)
+		table := parquet.NewTable(parquet.Columns{Position: true})
 		var kept []map[string]any
 		var all []map[string]any
 		var file *parquet.File
@@ -189,7 +189,7 @@ func TestRandomObjects(t *testing.T) {
 				if file == nil {
 					file = table.NewFile(large)
 				}
-				added, err := file.Add(&rec)
+				added, err := file.Add(&rec, none)
 				if err != nil {
 					refused++
 				} else if added {

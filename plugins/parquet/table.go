@@ -22,28 +22,33 @@ const (
 	nameMetadata  = "conduit_metadata"
 )
 
+// Schemas are the schemas of a record. A nil schema is none.
+type Schemas struct{ Payload, Key *schema.Codec }
+
 // Table is a sequence of files whose columns are the fields of payloads. It remembers the columns, which become wider
 // when a record needs it. A Table is not safe for concurrent use.
 type Table struct {
 	extra     Columns
-	columns   *column // a struct: the additional columns, then those of the payload
-	committed *column // columns to return to
-	layout    *layout // of columns; nil if it is not made yet
+	current   state
+	committed state   // to return to
+	layout    *layout // of the current columns; nil if it is not made yet
+	declared  map[*schema.Codec]*column
 }
 
-// NewTable returns a table whose columns follow from the schemas of payloads and keys. Without a schema, which is nil,
-// they follow from the records.
-func NewTable(extra Columns, payload, key *schema.Codec) *Table {
+// state is what a table remembers.
+type state struct {
+	columns *column // a struct: the additional columns, then those of the payload
+	schemas Schemas // of the last record; the columns include theirs
+}
+
+// NewTable returns a table without columns for payloads.
+func NewTable(extra Columns) *Table {
 	var fields []field
 	if extra.Operation {
 		fields = append(fields, field{nameOperation, &column{kind: kindText}})
 	}
 	if extra.Key {
-		c := unknown
-		if key != nil {
-			c = columnOf(schema.Describe(key))
-		}
-		fields = append(fields, field{nameKey, c})
+		fields = append(fields, field{nameKey, unknown})
 	}
 	if extra.Position {
 		fields = append(fields, field{namePosition, &column{kind: kindBytes}})
@@ -51,23 +56,53 @@ func NewTable(extra Columns, payload, key *schema.Codec) *Table {
 	if extra.Metadata {
 		fields = append(fields, field{nameMetadata, &column{kind: kindMap, items: &column{kind: kindText}}})
 	}
-	if payload != nil {
-		if c := columnOf(schema.Describe(payload)); c.kind == kindStruct {
-			fields = append(fields, c.fields...)
-		}
-	}
-	columns := structOf(fields)
-	return &Table{extra: extra, columns: columns, committed: columns}
+	first := state{columns: structOf(fields)}
+	return &Table{extra: extra, current: first, committed: first, declared: map[*schema.Codec]*column{}}
 }
 
 // Commit keeps the columns that the files of t need.
-func (t *Table) Commit() { t.committed = t.columns }
+func (t *Table) Commit() { t.committed = t.current }
 
 // Rollback returns to the columns of the last Commit. The same records then have the same files again.
-func (t *Table) Rollback() {
-	if t.columns != t.committed {
-		t.columns, t.layout = t.committed, nil
+func (t *Table) Rollback() { t.set(t.committed) }
+
+func (t *Table) set(s state) {
+	if s.columns != t.current.columns {
+		t.layout = nil
 	}
+	t.current = s
+}
+
+// maxDeclared bounds the schemas whose columns are kept.
+const maxDeclared = 64
+
+// declare adds the columns of the schemas of a record to c.
+func (t *Table) declare(w *widening, c *column, s Schemas) *column {
+	if s.Payload != nil && s.Payload != t.current.schemas.Payload {
+		var fields []field
+		for _, f := range t.columnsOf(s.Payload).fields {
+			if !t.isExtra(f.name) {
+				fields = append(fields, f)
+			}
+		}
+		c = w.merge(c, structOf(fields))
+	}
+	if s.Key != nil && s.Key != t.current.schemas.Key && t.extra.Key {
+		c = w.merge(c, structOf([]field{{nameKey, t.columnsOf(s.Key)}}))
+	}
+	return c
+}
+
+func (t *Table) columnsOf(codec *schema.Codec) *column {
+	c := t.declared[codec]
+	if c == nil {
+		if len(t.declared) >= maxDeclared {
+			clear(t.declared)
+		}
+		c = columnOf(schema.Describe(codec))
+		t.declared[codec] = c
+	}
+	return c
 }
 
 const remedy = "; convert the field with a processor before this destination, or set parquet.columns to record"
@@ -104,10 +139,6 @@ func (t *Table) row(r *record.Record) (map[string]any, error) {
 		row[nameKey] = m
 	} else if raw, ok := r.Key.Raw(); ok && t.extra.Key {
 		row[nameKey] = raw
-	}
-	if len(row) == 0 && len(t.columns.fields) == 0 {
-		return nil, errors.New("cannot write a record without fields as columns: filter it, or set parquet.columns to " +
-			"record")
 	}
 	return row, nil
 }
@@ -171,15 +202,17 @@ type File struct {
 func (t *Table) NewFile(limit int) *File { return &File{table: t, limit: limit} }
 
 // Add adds a record, whose values must not change before Encode. It returns false if the record belongs to another
-// file, because this one is full, or has a column of a type that the record does not fit but can change. The error is
-// about a record that fits no file of the table.
-func (f *File) Add(r *record.Record) (bool, error) {
-	row, err := f.table.row(r)
+// file, because this one is full, or because the record changes the type of a column. The error is about a record that
+// fits no file of the table.
+func (f *File) Add(r *record.Record, schemas Schemas) (bool, error) {
+	t := f.table
+	row, err := t.row(r)
 	if err != nil {
 		return false, err
 	}
 	var w widening
-	columns, err := w.object(f.table.columns, row)
+	columns := t.declare(&w, t.current.columns, schemas)
+	columns, err = w.object(columns, row)
 	if err == nil && w.converted { // a list may have values that fitted only before
 		_, err = new(widening).object(columns, row)
 	}
@@ -187,7 +220,11 @@ func (f *File) Add(r *record.Record) (bool, error) {
 		return false, fmt.Errorf("%w%s", err, remedy)
 	}
 	leaves := columns.leaves()
-	if columns != f.table.columns && leaves > maxColumns {
+	switch {
+	case len(columns.fields) == 0:
+		return false, errors.New("cannot write a record without fields as columns: filter it, or set parquet.columns " +
+			"to record")
+	case columns != t.current.columns && leaves > maxColumns:
 		return false, fmt.Errorf("cannot write the record: its file would have more than %d columns; use fewer field "+
 			"names, or set parquet.columns to record", maxColumns)
 	}
@@ -195,9 +232,7 @@ func (f *File) Add(r *record.Record) (bool, error) {
 	if len(f.rows) > 0 && (w.converted || size > f.limit || (len(f.rows)+1)*leaves > maxCells) {
 		return false, nil
 	}
-	if columns != f.table.columns {
-		f.table.columns, f.table.layout = columns, nil
-	}
+	t.set(state{columns, schemas})
 	f.rows, f.size = append(f.rows, row), size
 	return true, nil
 }

@@ -31,13 +31,17 @@ func create(payload map[string]any) record.Record {
 
 const large = 64 << 20
 
+var none parquet.Schemas
+
 // files writes records to as many files as the table needs. It stops at the first refused record.
-func files(t *testing.T, table *parquet.Table, records ...record.Record) (contents [][]byte, err error) {
+func files(
+	t *testing.T, table *parquet.Table, schemas parquet.Schemas, records ...record.Record,
+) (contents [][]byte, err error) {
 	t.Helper()
 	for len(records) > 0 && err == nil {
 		file, n := table.NewFile(large), 0
 		for more := true; more && n < len(records); {
-			if more, err = file.Add(&records[n]); more {
+			if more, err = file.Add(&records[n], schemas); more {
 				n++
 			}
 		}
@@ -54,9 +58,11 @@ func files(t *testing.T, table *parquet.Table, records ...record.Record) (conten
 }
 
 // one writes records that fit one file, and reads them.
-func one(t *testing.T, table *parquet.Table, records ...record.Record) (schema string, rows []map[string]any) {
+func one(
+	t *testing.T, table *parquet.Table, schemas parquet.Schemas, records ...record.Record,
+) (schema string, rows []map[string]any) {
 	t.Helper()
-	contents, err := files(t, table, records...)
+	contents, err := files(t, table, schemas, records...)
 	if err != nil || len(contents) != 1 {
 		t.Fatalf("wrote %d files: %v", len(contents), err)
 	}
@@ -120,9 +126,8 @@ func TestTypes(t *testing.T) {
 			wantSchema = strings.TrimSuffix(wantSchema, ";\n") + " " + name + ";\n"
 		}
 	}
-	table := parquet.NewTable(parquet.Columns{},
-		codec(t, `{"type":"record","name":"r","fields":[`+text[1:]+`]}`), nil)
-	got, rows := one(t, table, create(payload), create(nil), create(map[string]any{}))
+	schemas := parquet.Schemas{Payload: codec(t, `{"type":"record","name":"r","fields":[`+text[1:]+`]}`)}
+	got, rows := one(t, parquet.NewTable(parquet.Columns{}), schemas, create(payload), create(nil), create(map[string]any{}))
 	if got != wantSchema+"}" {
 		t.Errorf("the schema is\n%s\nwant\n%s", got, wantSchema)
 	}
@@ -138,11 +143,11 @@ func day(year, month, day int) time.Time {
 
 // TestNested keeps apart null, empty and missing in lists, maps and records, and writes a recursive type as JSON.
 func TestNested(t *testing.T) {
-	table := parquet.NewTable(parquet.Columns{}, codec(t, `{"type":"record","name":"r","fields":[
+	schemas := parquet.Schemas{Payload: codec(t, `{"type":"record","name":"r","fields":[
 		{"name":"lists","type":["null",{"type":"array","items":["null",{"type":"array","items":["null","long"]}]}]},
 		{"name":"maps","type":["null",{"type":"map","values":["null",{"type":"record","name":"p","fields":[
 			{"name":"x","type":["null","long"]},{"name":"tags","type":{"type":"array","items":"string"}}]}]}]},
-		{"name":"next","type":["null","r"]}]}`), nil)
+		{"name":"next","type":["null","r"]}]}`)}
 	list := func(items ...any) []any { return append([]any{}, items...) }
 	payloads := []map[string]any{
 		{"lists": nil, "maps": nil, "next": nil},
@@ -156,7 +161,7 @@ func TestNested(t *testing.T) {
 	for _, p := range payloads {
 		records = append(records, create(p))
 	}
-	text, rows := one(t, table, records...)
+	text, rows := one(t, parquet.NewTable(parquet.Columns{}), schemas, records...)
 	payloads[2]["next"] = `{"lists":null}`
 	if !reflect.DeepEqual(rows, payloads) {
 		t.Errorf("got  %v\nwant %v", rows, payloads)
@@ -193,9 +198,9 @@ func TestNested(t *testing.T) {
 
 // TestInference finds columns from the values of records, which later records widen, and which the table remembers.
 func TestInference(t *testing.T) {
-	table := parquet.NewTable(parquet.Columns{}, nil, nil)
+	table := parquet.NewTable(parquet.Columns{})
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	_, rows := one(t, table, create(map[string]any{"n": 1, "l": []any{}, "null": nil}),
+	_, rows := one(t, table, none, create(map[string]any{"n": 1, "l": []any{}, "null": nil}),
 		create(map[string]any{"s": "x", "l": []any{1, nil}, "o": map[string]any{}, "at": at, "big": uint64(1 << 63),
 			"exact": json.Number("12345678901234567890.12"), "a,b.c": map[string]any{"d": true}}))
 	want := []map[string]any{
@@ -206,7 +211,7 @@ func TestInference(t *testing.T) {
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("got  %v\nwant %v", rows, want)
 	}
-	text, rows := one(t, table, create(map[string]any{"n": 2.0, "o": map[string]any{"x": []byte{}}}))
+	text, rows := one(t, table, none, create(map[string]any{"n": 2.0, "o": map[string]any{"x": []byte{}}}))
 	if rows[0]["n"] != int64(2) || fmt.Sprint(rows[0]["o"]) != "map[x:[]]" || !strings.Contains(text, "binary s (STRING)") {
 		t.Errorf("the next file has %v and the schema %s", rows, text)
 	}
@@ -214,14 +219,14 @@ func TestInference(t *testing.T) {
 
 // TestConversion begins another file for a column whose type becomes wider.
 func TestConversion(t *testing.T) {
-	table := parquet.NewTable(parquet.Columns{}, nil, nil)
+	table := parquet.NewTable(parquet.Columns{})
 	precise := time.Unix(0, 1)
 	records := []record.Record{create(map[string]any{"n": math.MaxInt64, "t": day(2026, 1, 2), "d": time.Second}),
 		create(map[string]any{"n": 1.5}), create(map[string]any{"n": 1 << 53, "t": precise}),
 		create(map[string]any{"t": day(2026, 1, 2), "d": time.Nanosecond})}
 	table.Commit()
 	for range 2 { // the second time after a rollback
-		contents, err := files(t, table, records...)
+		contents, err := files(t, table, none, records...)
 		if err != nil || len(contents) != 4 {
 			t.Fatalf("wrote %d files: %v", len(contents), err)
 		}
@@ -277,9 +282,9 @@ func TestRefused(t *testing.T) {
 		"no value":  {map[string]any{"new": func() {}}, "column new"},
 		"no fields": {nil, ""},
 	} {
-		table := parquet.NewTable(parquet.Columns{}, nil, nil)
-		before, _ := one(t, table, create(first))
-		contents, err := files(t, table, create(first), create(c.payload), create(first))
+		table := parquet.NewTable(parquet.Columns{})
+		before, _ := one(t, table, none, create(first))
+		contents, err := files(t, table, none, create(first), create(c.payload), create(first))
 		if c.want == "" {
 			if err != nil || len(contents) != 1 {
 				t.Errorf("%s: wrote %d files: %v", name, len(contents), err)
@@ -293,10 +298,10 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: there are %d rows of %s", name, len(rows), after)
 		}
 	}
-	schemas := codec(t, `{"type":"record","name":"r","fields":[
+	schemas := parquet.Schemas{Payload: codec(t, `{"type":"record","name":"r","fields":[
 		{"name":"day","type":{"type":"int","logicalType":"date"}},
 		{"name":"d","type":{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}},
-		{"name":"u","type":{"type":"fixed","name":"u","size":16,"logicalType":"uuid"}}]}`)
+		{"name":"u","type":{"type":"fixed","name":"u","size":16,"logicalType":"uuid"}}]}`)}
 	for _, c := range []struct {
 		name  string
 		value any
@@ -309,7 +314,7 @@ func TestRefused(t *testing.T) {
 		{"d", "1/3", "that is not a number"}, {"d", math.NaN(), "that is not a number"},
 		{"u", "no", "that is not a UUID"},
 	} {
-		_, err := files(t, parquet.NewTable(parquet.Columns{}, schemas, nil), create(map[string]any{c.name: c.value}))
+		_, err := files(t, parquet.NewTable(parquet.Columns{}), schemas, create(map[string]any{c.name: c.value}))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v, want %q", c.value, err, c.want)
 		}
@@ -319,14 +324,14 @@ func TestRefused(t *testing.T) {
 // TestRecordColumns adds columns for parts of the record, and writes deletes by their former payload or key.
 func TestRecordColumns(t *testing.T) {
 	all := parquet.Columns{Operation: true, Key: true, Position: true, Metadata: true}
-	table := parquet.NewTable(all, nil, codec(t, `{"type":"record","name":"k","fields":[{"name":"id","type":"long"}]}`))
+	schemas := parquet.Schemas{Key: codec(t, `{"type":"record","name":"k","fields":[{"name":"id","type":"long"}]}`)}
 	key := record.Structured(map[string]any{"id": 7})
 	created := create(map[string]any{"id": 7, "x": "a"})
 	created.Key, created.Metadata = key, record.NewMetadata(map[string]string{"m": "1", "\xff": "\xfe"})
 	removed := record.Record{Operation: record.OperationDelete, Key: key,
 		Before: record.Structured(map[string]any{"id": 7, "x": "b"})}
 	bare := record.Record{Operation: record.OperationDelete, Key: key}
-	_, rows := one(t, table, created, removed, bare)
+	_, rows := one(t, parquet.NewTable(all), schemas, created, removed, bare)
 	row := func(operation string, position []byte, metadata map[string]any, more ...any) map[string]any {
 		return map[string]any{"conduit_operation": operation, "conduit_key": map[string]any{"id": int64(7)},
 			"conduit_position": position, "conduit_metadata": metadata, "id": more[0], "x": more[1]}
@@ -338,7 +343,7 @@ func TestRecordColumns(t *testing.T) {
 	if !reflect.DeepEqual(rows, want) {
 		t.Errorf("got  %v\nwant %v", rows, want)
 	}
-	_, rows = one(t, parquet.NewTable(parquet.Columns{Key: true}, nil, nil), record.Record{Key: record.Raw([]byte("k")),
+	_, rows = one(t, parquet.NewTable(parquet.Columns{Key: true}), none, record.Record{Key: record.Raw([]byte("k")),
 		Operation: record.OperationCreate})
 	if fmt.Sprint(rows) != "[map[conduit_key:[107]]]" {
 		t.Errorf("a raw key is %v", rows)
@@ -355,7 +360,7 @@ func TestRecordColumns(t *testing.T) {
 		"taken":     {all, create(map[string]any{"conduit_key": 1}), "remove key from parquet.recordColumns"},
 		"no fields": {parquet.Columns{}, create(nil), "without fields"},
 	} {
-		if _, err := files(t, parquet.NewTable(c.columns, nil, nil), c.record); err == nil ||
+		if _, err := files(t, parquet.NewTable(c.columns), none, c.record); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
@@ -364,11 +369,11 @@ func TestRecordColumns(t *testing.T) {
 
 // TestFull begins another file when the records or the cells of a file are too many.
 func TestFull(t *testing.T) {
-	table := parquet.NewTable(parquet.Columns{}, nil, nil)
+	table := parquet.NewTable(parquet.Columns{})
 	file := table.NewFile(1000)
 	r := create(map[string]any{"x": strings.Repeat("x", 600)})
 	for i, want := range []bool{true, false} {
-		if got, err := file.Add(&r); got != want || err != nil {
+		if got, err := file.Add(&r, none); got != want || err != nil {
 			t.Errorf("added record %d: %t, %v", i, got, err)
 		}
 	}
@@ -376,17 +381,77 @@ func TestFull(t *testing.T) {
 	for i := range 4096 {
 		wide[fmt.Sprint(i)] = nil
 	}
-	table = parquet.NewTable(parquet.Columns{}, nil, nil)
+	table = parquet.NewTable(parquet.Columns{})
 	file, r = table.NewFile(math.MaxInt), create(wide)
 	n := 0
 	for more := true; more && n < 2000; n++ {
 		var err error
-		if more, err = file.Add(&r); err != nil {
+		if more, err = file.Add(&r, none); err != nil {
 			t.Fatal(err)
 		}
 		r = create(map[string]any{"1": true})
 	}
 	if n != 1025 {
 		t.Errorf("a file has %d records of 4096 columns", n-1)
+	}
+}
+
+// TestSchemaChange widens the columns for another schema. A type that is not wider begins another file.
+func TestSchemaChange(t *testing.T) {
+	table := parquet.NewTable(parquet.Columns{})
+	avro := func(fields string) parquet.Schemas {
+		return parquet.Schemas{Payload: codec(t, `{"type":"record","name":"r","fields":[`+fields+`]}`)}
+	}
+	decimal := func(name string, precision, scale int) string {
+		return fmt.Sprintf(`{"name":%q,"type":{"type":"bytes","logicalType":"decimal","precision":%d,"scale":%d}}`,
+			name, precision, scale)
+	}
+	file := table.NewFile(large)
+	var schemas []string
+	var all []map[string]any
+	end := func() {
+		content, err := file.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, rows := read(t, content)
+		schemas, all, file = append(schemas, text), append(all, rows...), table.NewFile(large)
+	}
+	for i, step := range []struct {
+		schemas parquet.Schemas
+		payload map[string]any
+		another bool
+	}{
+		{avro(`{"name":"a","type":"long"},` + decimal("d", 4, 2)), map[string]any{"a": 1, "d": "1.5"}, false},
+		{avro(`{"name":"b","type":["null","string"]},{"name":"a","type":"long"}`), map[string]any{"a": 2, "b": "x"}, false},
+		{avro(`{"name":"a","type":"string"}`), map[string]any{"a": "3"}, true},
+		{avro(decimal("d", 9, 3)), map[string]any{"d": "123456.789"}, true},
+		{avro(decimal("d", 38, 0)), map[string]any{"d": strings.Repeat("9", 38)}, true},
+		{avro(`{"name":"a","type":"long"}`), map[string]any{"a": 1<<53 + 1}, true},
+		{avro(`{"name":"a","type":"double"}`), map[string]any{"a": 0.5}, true},
+		{avro(`{"name":"a","type":"long"}`), map[string]any{"a": 6}, false},
+	} {
+		r := create(step.payload)
+		added, err := file.Add(&r, step.schemas)
+		if added == step.another || err != nil {
+			t.Fatalf("step %d: added %t, %v", i, added, err)
+		}
+		if step.another {
+			end()
+			if added, err = file.Add(&r, step.schemas); !added || err != nil {
+				t.Fatalf("step %d: added %t, %v", i, added, err)
+			}
+		}
+	}
+	end()
+	want := []map[string]any{{"a": int64(1), "d": "1.50", "b": nil}, {"a": int64(2), "d": nil, "b": "x"},
+		{"a": "3", "d": nil, "b": nil}, {"a": nil, "d": "123456.789", "b": nil},
+		{"a": nil, "d": strings.Repeat("9", 38), "b": nil}, {"a": int64(1<<53 + 1), "d": nil, "b": nil},
+		{"a": 0.5, "d": nil, "b": nil}, {"a": 6.0, "d": nil, "b": nil}}
+	if !reflect.DeepEqual(all, want) {
+		t.Errorf("got  %v\nwant %v", all, want)
+	}
+	if !strings.Contains(schemas[2], "DECIMAL(9,3)") || !strings.Contains(schemas[3], "binary d (STRING)") {
+		t.Errorf("the schemas are %s", schemas)
 	}
 }

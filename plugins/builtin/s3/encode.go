@@ -38,7 +38,7 @@ func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n 
 		}
 		return []part{{d.settings.Prefix, items[:n], body}}, n, err
 	}
-	groups, n, err := d.groups(ctx, items)
+	groups, n, err := d.groups(items)
 	for _, group := range groups {
 		for len(group) > 0 {
 			body, encoded, wrong := d.encode(ctx, group)
@@ -57,7 +57,7 @@ func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n 
 }
 
 // groups groups the first n items by prefix and table. The error is about the next item.
-func (d *Destination) groups(ctx context.Context, items []item) (groups [][]item, n int, err error) {
+func (d *Destination) groups(items []item) (groups [][]item, n int, err error) {
 	if groups, n, err = d.byPrefix(items); !d.settings.columns() {
 		return groups, n, err
 	}
@@ -65,10 +65,7 @@ func (d *Destination) groups(ctx context.Context, items []item) (groups [][]item
 	for _, group := range groups {
 		byTable := map[*parquet.Table]int{}
 		for _, it := range group {
-			t, failed := d.tables.of(ctx, it.prefix, it.Record)
-			if failed != nil {
-				return nil, 0, sdk.Unavailable(failed)
-			}
+			t := d.tables.of(it.prefix, it.Record)
 			g, ok := byTable[t]
 			if !ok {
 				g = len(divided)
@@ -160,7 +157,7 @@ func (h *hourly) add(prefix []byte, most int, now time.Time) error {
 // encode returns an object with the first n records. The error is about the next record.
 func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n int, err error) {
 	if d.settings.columns() {
-		return d.encodeColumns(items)
+		return d.encodeColumns(ctx, items)
 	}
 	var rows []parquet.Row
 	size := 0
@@ -195,10 +192,14 @@ func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n 
 
 // encodeColumns returns an object with the first n records, which have the same table. The error is about the next
 // record.
-func (d *Destination) encodeColumns(items []item) (body []byte, n int, err error) {
+func (d *Destination) encodeColumns(ctx context.Context, items []item) (body []byte, n int, err error) {
 	file := items[0].table.NewFile(d.settings.Largest)
 	for more := true; more && n < len(items); {
-		if more, err = file.Add(items[n].Record); more {
+		schemas, failed := d.tables.schemasOf(ctx, items[n].Record)
+		if failed != nil {
+			return nil, 0, failed
+		}
+		if more, err = file.Add(items[n].Record, schemas); more {
 			n++
 		}
 	}

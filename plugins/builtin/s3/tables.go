@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/parquet"
@@ -36,82 +35,79 @@ func (s *destinationSettings) extra() (c parquet.Columns, err error) {
 // mostTables is the number of tables whose columns are remembered.
 const mostTables = 1000
 
-// tables are the tables of a destination: those of the records with the same prefix, collection and schemas.
+// tables are the tables of a destination: those of the records with the same prefix and collection.
 type tables struct {
 	extra   parquet.Columns
 	schemas *schema.Cache // nil: records have no schemas
 	known   map[tableKey]*parquet.Table
-	used    []*parquet.Table // since the last commit
+	used    map[*parquet.Table]bool // since the last commit
 }
 
-type tableKey struct{ prefix, collection, payload, payloadVersion, key, keyVersion string }
+type tableKey struct{ prefix, collection string }
 
 func (t *tables) open(ctx context.Context) {
-	t.known, t.used = map[tableKey]*parquet.Table{}, nil
+	t.known, t.used = map[tableKey]*parquet.Table{}, map[*parquet.Table]bool{}
 	if registry := sdk.EnvFrom(ctx).Schemas; registry != nil {
 		t.schemas = &schema.Cache{Registry: registry}
 	}
 }
 
-// of returns the table of a record. The error is not the fault of the record.
-func (t *tables) of(ctx context.Context, prefix string, r *record.Record) (*parquet.Table, error) {
-	m := r.Metadata
-	k := tableKey{prefix, m.Get(record.KeyCollection), m.Get(record.KeyPayloadSchemaSubject),
-		m.Get(record.KeyPayloadSchemaVersion), "", ""}
-	if t.extra.Key {
-		k.key, k.keyVersion = m.Get(record.KeyKeySchemaSubject), m.Get(record.KeyKeySchemaVersion)
-	}
+// of returns the table of a record.
+func (t *tables) of(prefix string, r *record.Record) *parquet.Table {
+	k := tableKey{prefix, r.Metadata.Get(record.KeyCollection)}
 	table := t.known[k]
 	if table == nil {
-		payload, err := t.codec(ctx, k.payload, k.payloadVersion)
-		if err != nil {
-			return nil, err
-		}
-		key, err := t.codec(ctx, k.key, k.keyVersion)
-		if err != nil {
-			return nil, err
-		}
 		if len(t.known) >= mostTables {
 			clear(t.known)
 		}
-		table = parquet.NewTable(t.extra, payload, key)
+		table = parquet.NewTable(t.extra)
 		t.known[k] = table
 	}
-	if !slices.Contains(t.used, table) {
-		t.used = append(t.used, table)
-	}
-	return table, nil
+	t.used[table] = true
+	return table
 }
 
-// codec returns a schema, or nil if the registry does not have it.
-func (t *tables) codec(ctx context.Context, subject, version string) (*schema.Codec, error) {
-	n, err := strconv.Atoi(version)
+// schemasOf returns the schemas of a record. The error is not the fault of the record.
+func (t *tables) schemasOf(ctx context.Context, r *record.Record) (s parquet.Schemas, err error) {
+	s.Payload, err = t.codec(ctx, r, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion)
+	if err == nil && t.extra.Key {
+		s.Key, err = t.codec(ctx, r, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
+	}
+	return s, err
+}
+
+// codec returns a schema of a record, or nil if the registry does not have it.
+func (t *tables) codec(
+	ctx context.Context, r *record.Record, subjectKey, versionKey string,
+) (*schema.Codec, error) {
+	subject := r.Metadata.Get(subjectKey)
+	version, err := strconv.Atoi(r.Metadata.Get(versionKey))
 	if t.schemas == nil || subject == "" || err != nil {
 		return nil, nil
 	}
-	codec, err := t.schemas.Codec(ctx, subject, n)
+	codec, err := t.schemas.Codec(ctx, subject, version)
 	switch {
 	case errors.Is(err, schema.ErrSubjectNotFound), errors.Is(err, schema.ErrVersionNotFound),
 		errors.Is(err, schema.ErrInvalidSchema):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("cannot get version %d of schema %q: %w", n, subject, err)
+		return nil, sdk.Unavailable(fmt.Errorf("cannot get version %d of schema %q: %w", version, subject, err))
 	}
 	return codec, nil
 }
 
 // commit keeps the columns of the objects that are written.
 func (t *tables) commit() {
-	for _, table := range t.used {
+	for table := range t.used {
 		table.Commit()
 	}
-	t.used = t.used[:0]
+	clear(t.used)
 }
 
 // rollback forgets columns of objects that are not written, so that the same records make the same objects again.
 func (t *tables) rollback() {
-	for _, table := range t.used {
+	for table := range t.used {
 		table.Rollback()
 	}
-	t.used = t.used[:0]
+	clear(t.used)
 }
