@@ -89,7 +89,7 @@ var campaigns = []Campaign{
 	connector("nats", "`nats` with NATS servers."),
 	connector("postgres", "`postgres` with every PostgreSQL that is installed.", "plugins/builtin/sqlsink/..."),
 	connector("redis", "`redis` with Redis."),
-	connector("s3", "`s3` with an S3 gateway, and its Parquet files with another reader."),
+	connector("s3", "`s3` with an S3 gateway, and its Parquet files with DuckDB and Arrow."),
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network."),
 
