@@ -75,7 +75,7 @@ func (c *column) leaves() int {
 	return 1
 }
 
-// maxDepth bounds the nesting of columns. Parquet numbers levels with seven bits, and a list takes three of them.
+// maxDepth bounds the nesting of columns. The library numbers levels with seven bits, and a list has three.
 const maxDepth = 32
 
 // natural returns the column for a first value.

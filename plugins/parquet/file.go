@@ -27,7 +27,8 @@ const rowsAtOnce = 64
 func (f *File) Encode() ([]byte, error) {
 	t := f.table
 	if t.layout == nil {
-		t.layout = &layout{schema: parquet.NewSchema("schema", groupOf(t.current.columns.fields)), leaves: t.current.columns.leaves()}
+		columns := t.current.columns
+		t.layout = &layout{parquet.NewSchema("schema", groupOf(columns.fields)), columns.leaves()}
 	}
 	var file bytes.Buffer
 	w := parquet.NewWriter(&file, append(slices.Clip(options), t.layout.schema)...)

@@ -21,7 +21,7 @@ type random struct {
 	names int // of types so far
 }
 
-// kind is an Avro type, and a function that makes a value and what a file then has.
+// kind is an Avro type, and a function that makes a value, and the value in a file.
 type kind struct {
 	avro string
 	make func() (value, want any)

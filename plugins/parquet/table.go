@@ -35,7 +35,7 @@ type Table struct {
 	declared  map[*schema.Codec]*column
 }
 
-// state is what a table remembers.
+// state is the memory of a table.
 type state struct {
 	columns *column // a struct: the additional columns, then those of the payload
 	schemas Schemas // of the last record; the columns include theirs
@@ -190,7 +190,7 @@ const (
 	maxCells   = 4 << 20
 )
 
-// File collects the records of one file of a table.
+// File collects the records for a file.
 type File struct {
 	table *Table
 	limit int // bytes of memory of the records

@@ -127,7 +127,8 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	schemas := parquet.Schemas{Payload: codec(t, `{"type":"record","name":"r","fields":[`+text[1:]+`]}`)}
-	got, rows := one(t, parquet.NewTable(parquet.Columns{}), schemas, create(payload), create(nil), create(map[string]any{}))
+	got, rows := one(t, parquet.NewTable(parquet.Columns{}), schemas, create(payload), create(nil),
+		create(map[string]any{}))
 	if got != wantSchema+"}" {
 		t.Errorf("the schema is\n%s\nwant\n%s", got, wantSchema)
 	}
@@ -212,7 +213,8 @@ func TestInference(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", rows, want)
 	}
 	text, rows := one(t, table, none, create(map[string]any{"n": 2.0, "o": map[string]any{"x": []byte{}}}))
-	if rows[0]["n"] != int64(2) || fmt.Sprint(rows[0]["o"]) != "map[x:[]]" || !strings.Contains(text, "binary s (STRING)") {
+	if rows[0]["n"] != int64(2) || fmt.Sprint(rows[0]["o"]) != "map[x:[]]" ||
+		!strings.Contains(text, "binary s (STRING)") {
 		t.Errorf("the next file has %v and the schema %s", rows, text)
 	}
 }

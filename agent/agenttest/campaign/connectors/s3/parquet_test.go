@@ -1,9 +1,13 @@
 package s3_test
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +42,7 @@ var columns = []column{
 	{"long", `"long"`, "BIGINT", func(r *rand.Rand) (any, string) { n := int64(r.Uint64()); return n, fmt.Sprint(n) }},
 	{"double", `"double"`, "DOUBLE", func(r *rand.Rand) (any, string) {
 		f := r.NormFloat64()
-		return f, fmt.Sprintf("%v::DOUBLE", f)
+		return f, fmt.Sprintf("'%v'::DOUBLE", f)
 	}},
 	{"text", `"string"`, "VARCHAR", func(r *rand.Rand) (any, string) {
 		s := strings.Repeat([]string{"é", "'", "", "NULL", "\n"}[r.IntN(5)], r.IntN(3))
@@ -93,7 +97,7 @@ var columns = []column{
 	}},
 	{"map", `{"type":"map","values":"double"}`, "MAP(VARCHAR, DOUBLE)", func(r *rand.Rand) (any, string) {
 		f := r.Float64()
-		return map[string]any{"k": f}, fmt.Sprintf("MAP {'k': %v::DOUBLE}", f)
+		return map[string]any{"k": f}, fmt.Sprintf("MAP {'k': '%v'::DOUBLE}", f)
 	}},
 	{"nested, group", `"null"`, "STRUCT(a BIGINT, b STRUCT(c VARCHAR)[])", func(r *rand.Rand) (any, string) {
 		n := r.IntN(100) // without a schema
@@ -118,11 +122,30 @@ func save(t *testing.T, s *server.S3, bucket string) (dir string) {
 	return dir
 }
 
-// TestDuckDB compares objects with random records, nulls among them, in DuckDB. It also compares what a condition
-// selects, for which DuckDB uses the statistics of the objects.
+// directory returns the address of a store that writes objects to files, and the directory with the files of a bucket.
+func directory(t *testing.T, bucket string) (addr, dir string) {
+	t.Helper()
+	root := t.TempDir()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPut {
+			return
+		}
+		content, err := io.ReadAll(r.Body)
+		path := filepath.Join(root, filepath.FromSlash(r.URL.Path))
+		if err = cmp.Or(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Error(err)
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://"), filepath.Join(root, bucket)
+}
+
+// TestDuckDB compares objects with random records, nulls among them, in DuckDB. It also compares the number of records
+// that a condition selects, for which DuckDB uses the statistics of the objects.
 func TestDuckDB(t *testing.T) {
 	load.Parallel(t, load.Server)
-	s := store(t)
+	addr, dir := directory(t, "bkt")
 	registry := &schema.Memory{}
 	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: sdk.Logger(t.Context()), Schemas: registry})
 	fields := ""
@@ -135,7 +158,7 @@ func TestDuckDB(t *testing.T) {
 		`{"type":"record","name":"r","fields":[`+fields[1:]+`]}`); err != nil {
 		t.Fatal(err)
 	}
-	d := destinationOf(t, settings(s.Addr, "format", "parquet", "parquet.columns", "payload", "parquet.recordColumns",
+	d := destinationOf(t, settings(addr, "format", "parquet", "parquet.columns", "payload", "parquet.recordColumns",
 		"operation,key,position,metadata"))
 	if err := d.Open(ctx); err != nil {
 		t.Fatal(err)
@@ -163,15 +186,16 @@ func TestDuckDB(t *testing.T) {
 			t.Fatalf("wrote %d: %v", n, err)
 		}
 	}
-	dir, names, types := save(t, s, "bkt"), "conduit_position", "conduit_position BLOB"
+	names, types := "conduit_position", "conduit_position BLOB"
 	for _, c := range columns {
 		names += fmt.Sprintf(", %q", c.name)
 		types += fmt.Sprintf(", %q %s", c.name, c.duckdb)
 	}
 	objects := "read_parquet(" + quoted(filepath.Join(dir, "*.parquet")) + ", union_by_name = true)"
 	tables := fmt.Sprintf("CREATE TABLE want (%s); INSERT INTO want VALUES %s;\n", types, strings.Join(rows, ",\n"))
-	got := server.DuckDB(t, tables+fmt.Sprintf("(SELECT 'object', %s FROM %s EXCEPT ALL SELECT 'object', %[1]s FROM want) "+
-		"UNION ALL (SELECT 'record', %[1]s FROM want EXCEPT ALL SELECT 'record', %[1]s FROM %[2]s)", names, objects))
+	got := server.DuckDB(t, tables+fmt.Sprintf("(SELECT 'object', %s FROM %s EXCEPT ALL "+
+		"SELECT 'object', %[1]s FROM want) UNION ALL (SELECT 'record', %[1]s FROM want EXCEPT ALL "+
+		"SELECT 'record', %[1]s FROM %[2]s)", names, objects))
 	if len(got.Rows) > 0 {
 		t.Errorf("%d rows differ, such as %v", len(got.Rows), got.Rows[0])
 	}
