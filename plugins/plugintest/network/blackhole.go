@@ -1,9 +1,6 @@
 package network
 
-import (
-	"net"
-	"sync/atomic"
-)
+import "net"
 
 // Blackhole makes the existing connections half-open, permanently: data from either end is received and dropped, and
 // neither end learns that the other one closed, as after a pulled cable. New connections work. Held data is dropped,
@@ -19,9 +16,6 @@ func (p *Proxy) Blackhole() (n int) {
 	})
 	return n
 }
-
-// link is a connection through the proxy.
-type link struct{ lost atomic.Bool }
 
 // end is one end of a link.
 type end struct {
@@ -39,10 +33,13 @@ func (e end) Read(b []byte) (int, error) {
 	}
 }
 
-// Write forwards b, or drops it.
+// Write forwards b, or drops it, or cuts the connection instead.
 func (e end) Write(b []byte) (int, error) {
 	if e.link.lost.Load() {
 		return len(b), nil
+	}
+	if !e.link.spend() {
+		return 0, net.ErrClosed
 	}
 	return e.Conn.Write(b)
 }

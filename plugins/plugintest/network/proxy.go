@@ -25,6 +25,7 @@ type Proxy struct {
 	held   bool                  // nothing is forwarded, nothing is closed
 	parts  int                   // parts that wait to be forwarded
 	refuse bool                  // new connections are closed at once
+	limit  func(*link)           // sets which part of a new connection is lost; nil: none
 	closed bool
 
 	relay     func(to, from net.Conn) // forwards data until either end closes
@@ -64,10 +65,7 @@ func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
-		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // the peers see a reset, not an orderly end
-		}
-		_ = c.Close()
+		reset(c)
 	}
 	p.change.Broadcast()
 }
@@ -90,7 +88,7 @@ func (p *Proxy) Holds() int {
 
 // Heal ends all faults.
 func (p *Proxy) Heal() {
-	p.set(func() { p.held, p.refuse, p.delay, p.reordered = false, false, 0, false })
+	p.set(func() { p.held, p.refuse, p.delay, p.reordered, p.limit = false, false, 0, false, nil })
 }
 
 func (p *Proxy) set(change func()) {
@@ -130,8 +128,11 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	l, refuse := &link{}, false
+	l, refuse := &link{ends: [2]net.Conn{client, server}}, false
 	p.set(func() {
+		if p.limit != nil {
+			p.limit(l)
+		}
 		if refuse = p.refuse || p.closed; !refuse { // checked again: Cut does not know of this connection
 			p.conns[client], p.conns[server], p.links[l] = struct{}{}, struct{}{}, struct{}{}
 		}
