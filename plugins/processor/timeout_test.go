@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -172,52 +172,56 @@ func TestEveryProcessorEnds(t *testing.T) {
 	t.Cleanup(service.Close)
 	t.Cleanup(func() { close(silent) })
 	cases := timeoutCases(service.URL)
-	var computing sync.Mutex // one case at a time, so that they are not late because of each other
 	for _, p := range processors.All() {
 		if _, ok := cases[p.Name]; !ok {
 			t.Errorf("%s has no case", p.Name)
 		}
 	}
 	for name, c := range cases {
+		if c.computes() {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plugin, _, _ := strings.Cut(name, " ")
-			if c.settings == nil {
-				c.settings = examplesOf(t, plugin)[0].Settings
+			if c.waits {
+				c.run(t, name, shortLimit)
+				return
 			}
-			declared := spec.Processor{ID: "x", Plugin: plugin, Settings: c.settings, Condition: c.condition}
-			if c.real && !c.waits {
-				computing.Lock()
-				defer computing.Unlock()
-			}
-			switch {
-			case plugin == "custom.javascript": // after the limit it starts another runtime before it answers
-				c.run(t, declared, 120*time.Millisecond)
-			case c.real:
-				c.run(t, declared, 40*time.Millisecond)
-			default:
-				synctest.Test(t, func(t *testing.T) { c.run(t, declared, 30*time.Second) })
+			synctest.Test(t, func(t *testing.T) { c.run(t, name, 30*time.Second) })
+		})
+	}
+}
+
+// shortLimit is the time limit of processors whose time is not virtual.
+const shortLimit = 40 * time.Millisecond
+
+// A processor that computes ends soon after its time limit, in the CPU time within which the chain would otherwise end
+// the run. The test is not parallel, because it measures the CPU time of the process.
+func TestComputationsEnd(t *testing.T) {
+	const most = 2 * (shortLimit + time.Second) // of two records
+	for name, c := range timeoutCases("http://127.0.0.1:1") {
+		if !c.computes() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			if took := wait.ProcessCPUTime(func() { c.run(t, name, shortLimit) }); took > most {
+				t.Errorf("it took %v of CPU time, want at most %v", took, most)
 			}
 		})
 	}
 }
 
-// run lets the processor reach its time limit. It must be interrupted within an eighth of the limit. On a busy machine
-// this may take longer, so run makes several attempts and doubles the limit each time.
-func (c timeoutCase) run(t *testing.T, declared spec.Processor, limit time.Duration) {
-	t.Helper()
-	for range 7 {
-		if left := c.end(t, declared, limit); !left {
-			return
-		}
-		limit *= 2
-	}
-	t.Errorf("it is not interrupted, last with the limit %s", limit/2)
-}
+// computes reports whether the processor of c is busy until it is interrupted.
+func (c timeoutCase) computes() bool { return c.real && !c.waits }
 
-// end is one attempt of run. It reports whether an interruptible processor was abandoned.
-func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Duration) (left bool) {
+// run lets the processor of a case reach its time limit.
+func (c timeoutCase) run(t *testing.T, name string, limit time.Duration) {
 	t.Helper()
+	plugin, _, _ := strings.Cut(name, " ")
+	if c.settings == nil {
+		c.settings = examplesOf(t, plugin)[0].Settings
+	}
+	declared := spec.Processor{ID: "x", Plugin: plugin, Settings: c.settings, Condition: c.condition}
 	n := never{make(chan struct{})}
 	o := processor.Options{Registry: &processor.Registry{Builtin: processors.All()}, Timeout: limit,
 		Schemas: &schema.Memory{}, StateDir: t.TempDir()}
@@ -234,6 +238,9 @@ func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c.real { // however late the processor gets a CPU, it is the processor that refuses the record
+		chain.CheckEvery(wait.Limit)
+	}
 	clock.open = true
 	start := time.Now()
 	out, err := chain.Process(t.Context(), "token", []record.Record{c.record(), c.record()})
@@ -241,10 +248,6 @@ func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Durat
 		t.Errorf("it ended after %s, want it a little after %s", took, limit)
 	}
 	if c.refused {
-		if c.real && err != nil && strings.Contains(err.Error(), "(processors.timeout)") {
-			_ = chain.Teardown(context.Background())
-			return true
-		}
 		if err != nil || len(out.Refused) != 2 {
 			t.Fatalf("it ended with %v and %d records refused, want both to be", err, len(out.Refused))
 		}
@@ -260,7 +263,6 @@ func (c timeoutCase) end(t *testing.T, declared spec.Processor, limit time.Durat
 	if err := chain.Teardown(context.Background()); err != nil {
 		t.Error(err)
 	}
-	return false
 }
 
 func (c timeoutCase) record() record.Record {

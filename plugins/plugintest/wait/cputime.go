@@ -14,3 +14,12 @@ func CPUTime(work func()) time.Duration {
 	work()
 	return threadTime() - began
 }
+
+// ProcessCPUTime calls work and returns the CPU time of the process meanwhile, including time in the kernel and the
+// garbage collector. The caller must not be a parallel test. Where the system does not report CPU time, ProcessCPUTime
+// returns the elapsed time.
+func ProcessCPUTime(work func()) time.Duration {
+	began := processTime()
+	work()
+	return processTime() - began
+}

@@ -7,3 +7,5 @@ import "time"
 var processStart = time.Now()
 
 func threadTime() time.Duration { return time.Since(processStart) }
+
+func processTime() time.Duration { return time.Since(processStart) }

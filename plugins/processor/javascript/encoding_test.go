@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -86,7 +87,7 @@ func evaluate(t *testing.T, declaration string, expressions map[string]string, n
 		script += "rec => { const " + declaration + "; return " + expression + " },\n"
 	}
 	p := open(t,
-		map[string]string{"timeout": "10s",
+		map[string]string{"timeout": wait.Limit.String(),
 			"script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"},
 		nil)
 	for i, expression := range all {
