@@ -2,12 +2,14 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/api"
@@ -230,21 +232,46 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	wait.For(t, "the address may try again", func() bool { return try("wrong").status == http.StatusUnauthorized })
 }
 
-// TestUnusedConnectionsEndWithTheServer checks that connections that clients opened in advance, as browsers do, do not
-// delay the end of the server.
-func TestUnusedConnectionsEndWithTheServer(t *testing.T) {
-	var took []time.Duration
-	// net/http closes such connections after five seconds. A busy machine may take as long even if all is well, so one
-	// fast attempt is enough.
-	for range 10 {
-		c, stop := serve(t, newServer(newWorld(t)))
-		hold(t, c.URL, "", 3, false)
-		if _, err := dialed(c).Pipelines(t.Context()); err != nil { // connections are accepted in order
-			t.Fatal(err)
-		}
-		if took = append(took, stop()); took[len(took)-1] < 4*time.Second {
-			return
-		}
+// pipes is a listener for connections within the process.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
 	}
-	t.Errorf("the server ended after %v", took)
+}
+
+func (p *pipes) Close() error { close(p.closed); return nil }
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// TestUnusedConnectionsEndWithTheServer checks that connections that clients opened in advance, as browsers do, do not
+// delay the end of the server. net/http closes such connections after five seconds.
+func TestUnusedConnectionsEndWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &pipes{make(chan net.Conn), make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- newServer(newWorld(t)).Serve(ctx, l) }()
+		for range 3 {
+			client, server := net.Pipe()
+			defer client.Close()
+			l.conns <- server
+		}
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the server ended after %v", took)
+		}
+	})
 }

@@ -202,14 +202,16 @@ func TestErrorWithRecordsComesAfterThem(t *testing.T) {
 }
 
 func TestReadEndsWithItsContext(t *testing.T) {
-	_, s := reading(t, readBlocked)
-	for range 2 { // a new context works after the end of an old one
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		if _, err := s.Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got error %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		_, s := reading(t, readBlocked)
+		for range 2 { // a new context works after the end of an old one
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := s.Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got error %v", err)
+			}
 		}
-	}
+	})
 }
 
 func TestContextsOfCalls(t *testing.T) {

@@ -35,6 +35,7 @@ type memory struct {
 	storetest.Memory
 	mu    sync.Mutex
 	down  bool             // guarded by mu: there are no answers
+	tried int              // guarded by mu: number of accesses without an answer
 	fault func() fault     // guarded by mu: fault of the next write; nil for none
 	late  []protocol.Write // guarded by mu: to be applied later
 }
@@ -67,6 +68,7 @@ func (m *memory) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
 		m.late = nil
 	}
 	if m.down || f == lostWrite {
+		m.tried++
 		return protocol.Outcome{Result: protocol.Unknown}
 	}
 	o := m.Memory.Write(ctx, w)
@@ -80,6 +82,7 @@ func (m *memory) Read(ctx context.Context, key string) (protocol.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
+		m.tried++
 		return protocol.Entry{}, errors.New("out of reach")
 	}
 	return m.Memory.Read(ctx, key)
@@ -315,14 +318,18 @@ func TestUnreachable(t *testing.T) {
 	m := &memory{}
 	a := newHost(t, m, deadletter.Limits{}).owns("p", 7)
 	for _, lost := range []bool{false, true} {
-		m.set(func() { m.down = true })
+		m.set(func() { m.down, m.tried = true, 0 })
 		a.keep("p", fmt.Sprint(lost))
 		outcome := make(chan error, 1)
 		go func() { outcome <- a.commit("p") }()
+		wait.For(t, "the store to be tried again", func() (again bool) {
+			m.set(func() { again = m.tried > 2 })
+			return again || len(outcome) > 0
+		})
 		select {
 		case err := <-outcome:
 			t.Fatalf("a position is saved while its dead letter cannot be: %v", err)
-		case <-time.After(50 * time.Millisecond):
+		default:
 		}
 		if lost {
 			a.owns("p", 0)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // listen returns the socket of a journal.
@@ -27,7 +28,7 @@ func listen(t *testing.T, path string) *net.UnixConn {
 // entry returns the next entry that the journal receives.
 func entry(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(wait.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 1<<20)

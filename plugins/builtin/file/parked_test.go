@@ -140,7 +140,9 @@ func testUnreadableFileIsTriedAgain(t *testing.T) {
 }
 
 // A directory that cannot be listed is reported: nothing in it can match.
-func TestUnreadableDirectory(t *testing.T) {
+func TestUnreadableDirectory(t *testing.T) { synctest.Test(t, testUnreadableDirectory) }
+
+func testUnreadableDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
 		// Root may list every directory, but not a link to itself.
 		dir := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/zstd"
@@ -128,7 +129,9 @@ func makeFiles(t *testing.T, names ...string) string {
 	return dir
 }
 
-func TestRecursion(t *testing.T) {
+func TestRecursion(t *testing.T) { synctest.Test(t, testRecursion) }
+
+func testRecursion(t *testing.T) {
 	dir := makeFiles(t, "x.log", "a/y.log", "a/b/c/z.log", "a/b/n.txt", ".hidden/h.log", "a/.h.log", "tmp/t.log",
 		"a/tmp/u.log", "a/b/debug.log")
 	outside := makeFiles(t, "o.log")

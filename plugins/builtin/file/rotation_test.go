@@ -18,7 +18,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-func TestRotation(t *testing.T) {
+func TestRotation(t *testing.T) { synctest.Test(t, testRotation) }
+
+func testRotation(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n")
 	s := open(t, path, nil)
@@ -64,7 +66,7 @@ func TestReplacedByCopy(t *testing.T) {
 		write(t, path+".tmp", content)
 		rename(t, path+".tmp", path)
 	}
-	t.Run("while it is read", func(t *testing.T) {
+	runVirtual(t, "while it is read", func(t *testing.T) {
 		path := newPath(t)
 		write(t, path, "one\n")
 		s := open(t, path, nil)
@@ -80,7 +82,7 @@ func TestReplacedByCopy(t *testing.T) {
 			t.Errorf("left out: %v", skipped)
 		}
 	})
-	t.Run("while it is not", func(t *testing.T) {
+	runVirtual(t, "while it is not", func(t *testing.T) {
 		path := newPath(t)
 		write(t, path, "one\n")
 		pos := open(t, path, nil).want("one")[0].Position
@@ -91,7 +93,7 @@ func TestReplacedByCopy(t *testing.T) {
 		replace(t, path, "one\nother\n")
 		open(t, path, pos).want("one", "other")
 	})
-	t.Run("with the old one rotated", func(t *testing.T) {
+	runVirtual(t, "with the old one rotated", func(t *testing.T) {
 		path := newPath(t)
 		write(t, path, "one\n")
 		s := open(t, path, nil)
@@ -127,7 +129,9 @@ func TestRewrittenWithTheSameBeginning(t *testing.T) {
 	open(t, path, pos).want(longHeader, "new,1", "new,2", "new,3")
 }
 
-func TestRemovedAndCreated(t *testing.T) {
+func TestRemovedAndCreated(t *testing.T) { synctest.Test(t, testRemovedAndCreated) }
+
+func testRemovedAndCreated(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n")
 	s := open(t, path, nil)
@@ -251,8 +255,7 @@ func TestRotatedBehindTheBack(t *testing.T) {
 	tests := rotatedBehindTheBackCases
 	for name, tt := range tests {
 		for _, stopped := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/stopped=%v", name, stopped), func(t *testing.T) {
-				t.Parallel()
+			runVirtual(t, fmt.Sprintf("%s/stopped=%v", name, stopped), func(t *testing.T) {
 				path := newPath(t)
 				write(t, path, "a1\n")
 				s := open(t, path, nil)
@@ -436,7 +439,9 @@ var lossyRotations = map[string]struct {
 	}, []string{"a2", "b1"}, ""},
 }
 
-func TestTruncation(t *testing.T) {
+func TestTruncation(t *testing.T) { synctest.Test(t, testTruncation) }
+
+func testTruncation(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\ntwo\nhalf")
 	s := open(t, path, nil)
@@ -464,6 +469,10 @@ func TestTruncation(t *testing.T) {
 }
 
 func TestRepeatedContentHasNewPositions(t *testing.T) {
+	synctest.Test(t, testRepeatedContentHasNewPositions)
+}
+
+func testRepeatedContentHasNewPositions(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\n")
 	s := open(t, path, nil)

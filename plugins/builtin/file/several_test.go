@@ -120,6 +120,10 @@ func testFilesComeAndGo(t *testing.T) {
 
 // TestPositionsOfOneFileAndOfSeveral changes the path of a pipeline from one file to several, and back.
 func TestPositionsOfOneFileAndOfSeveral(t *testing.T) {
+	synctest.Test(t, testPositionsOfOneFileAndOfSeveral)
+}
+
+func testPositionsOfOneFileAndOfSeveral(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
 	write(t, a, "a1\na2\n")
@@ -200,8 +204,7 @@ func TestGroupsRefuseNoExpression(t *testing.T) {
 func TestCompressed(t *testing.T) {
 	t.Parallel()
 	for _, ext := range []string{".gz", ".zst"} {
-		t.Run(ext, func(t *testing.T) {
-			t.Parallel()
+		runVirtual(t, ext, func(t *testing.T) {
 			path := newPath(t) + ext
 			lines := manyLines(10000)
 			pack(t, path, strings.Join(lines, "\n")) // without a newline at the end
@@ -219,7 +222,9 @@ func TestCompressed(t *testing.T) {
 }
 
 // TestHalfCompressed reads a compressed file that is still incomplete.
-func TestHalfCompressed(t *testing.T) {
+func TestHalfCompressed(t *testing.T) { synctest.Test(t, testHalfCompressed) }
+
+func testHalfCompressed(t *testing.T) {
 	path := newPath(t) + ".gz"
 	pack(t, path, strings.Join(manyLines(2000), "\n")+"\n")
 	whole, err := os.ReadFile(path)

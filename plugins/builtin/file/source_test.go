@@ -186,7 +186,9 @@ func TestManyLines(t *testing.T) {
 	}
 }
 
-func TestResumeAtEveryPosition(t *testing.T) {
+func TestResumeAtEveryPosition(t *testing.T) { synctest.Test(t, testResumeAtEveryPosition) }
+
+func testResumeAtEveryPosition(t *testing.T) {
 	path := newPath(t)
 	lines := manyLines(60)
 	write(t, path, strings.Join(lines, "\n")+"\n")
@@ -229,7 +231,9 @@ func TestOpenRefusesPositions(t *testing.T) {
 	}
 }
 
-func TestHalfLineIsNoRecord(t *testing.T) {
+func TestHalfLineIsNoRecord(t *testing.T) { synctest.Test(t, testHalfLineIsNoRecord) }
+
+func testHalfLineIsNoRecord(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\ntw")
 	s := open(t, path, nil)
@@ -242,7 +246,9 @@ func TestHalfLineIsNoRecord(t *testing.T) {
 	open(t, path, pos).want("two")
 }
 
-func TestWaitsForFile(t *testing.T) {
+func TestWaitsForFile(t *testing.T) { synctest.Test(t, testWaitsForFile) }
+
+func testWaitsForFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	path := filepath.Join(dir, "app.log")
 	s := open(t, path, nil)

@@ -108,7 +108,9 @@ func TestStartAtEndAndRotate(t *testing.T) {
 }
 
 // Without a directory for state, every start without a position is a first one.
-func TestStartAtEndWithoutState(t *testing.T) {
+func TestStartAtEndWithoutState(t *testing.T) { synctest.Test(t, testStartAtEndWithoutState) }
+
+func testStartAtEndWithoutState(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "old\n")
 	open(t, path, nil, atEnd...).wantNothing()
@@ -120,7 +122,9 @@ func TestStartAtEndWithoutState(t *testing.T) {
 }
 
 // Lines that are too long are not cut by the start.
-func TestStartInALongLine(t *testing.T) {
+func TestStartInALongLine(t *testing.T) { synctest.Test(t, testStartInALongLine) }
+
+func testStartInALongLine(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "short\n"+strings.Repeat("x", 17<<20))
 	s := open(t, path, nil, atEnd...)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestLinks withholds an answer of a broker. The other connections to the broker end if they have received nothing
@@ -40,10 +42,10 @@ func TestLinks(t *testing.T) {
 	if _, err := io.ReadFull(used, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := soon(asked); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := read(asked, time.Now()); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("an answer that does not come: %v", err)
 	}
-	if err := soon(idle); !errors.Is(err, io.EOF) {
+	if err := read(idle, time.Now().Add(wait.Limit)); !errors.Is(err, io.EOF) {
 		t.Errorf("a connection to a broker that does not answer has not ended: %v", err)
 	}
 	if _, err := idle.Write([]byte("question")); err == nil {
@@ -70,9 +72,9 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// soon returns the error of a read with a short deadline.
-func soon(c net.Conn) error {
-	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+// read returns the error of a read with a deadline.
+func read(c net.Conn, deadline time.Time) error {
+	_ = c.SetReadDeadline(deadline)
 	_, err := c.Read(make([]byte, 1))
 	return err
 }
