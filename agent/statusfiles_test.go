@@ -2,9 +2,11 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,5 +118,42 @@ func TestPendingFilesWaitDuringTheStart(t *testing.T) {
 		is("9s", true, false)
 		time.Sleep(2 * time.Second) // without a change
 		is("11s", true, true)
+	})
+}
+
+// changing is a store with one pipeline file, whose content differs each time it is read.
+type changing struct {
+	oneFile
+	reads int
+}
+
+func (c *changing) FileStates(context.Context) ([]spec.FileState, error) {
+	c.reads++
+	return []spec.FileState{{Path: "p.yaml", Hash: strconv.Itoa(c.reads)}}, nil
+}
+
+// However many changes there are, status files are written at most five times per second. The last state is written.
+func TestStatusFilesAreWrittenAtMostFiveTimesPerSecond(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "status")
+	synctest.Test(t, func(t *testing.T) {
+		changes, store := &notify.Broadcast{}, &changing{}
+		w := &agent.StatusWriter{Dir: dir, Store: store, Changes: changes, Log: slog.New(slog.DiscardHandler),
+			State: func(string) (spec.State, bool) { return spec.State{}, false }}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		go w.Run(ctx)
+		for range 10_000 {
+			time.Sleep(time.Millisecond)
+			changes.Notify()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if store.reads < 10 || store.reads > 51 {
+			t.Errorf("written %d times in 10 s, want at most 5 times per second", store.reads)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "p.yaml.json"))
+		if last := fmt.Sprintf("%q", strconv.Itoa(store.reads)); err != nil || !strings.Contains(string(text), last) {
+			t.Errorf("want the state with hash %s: %v, %s", last, err, text)
+		}
 	})
 }

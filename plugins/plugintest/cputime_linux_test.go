@@ -7,16 +7,28 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-func TestOf(t *testing.T) {
-	if took := wait.CPUTime(func() { <-time.After(200 * time.Millisecond) }); took > 100*time.Millisecond {
-		t.Errorf("waiting took %v of CPU time", took)
-	}
-	began := time.Now()
-	took := wait.CPUTime(func() {
-		for n := 0; time.Since(began) < 100*time.Millisecond || n < 1_000_000; n++ {
+// The CPU time of a goroutine includes its work, and not that of the goroutine that it waits for. The CPU time of the
+// process includes both.
+func TestCPUTimes(t *testing.T) {
+	work := func() {
+		for n := 0; n < 20_000_000; n++ {
 		}
-	})
-	if took < time.Millisecond || took > time.Since(began)+10*time.Millisecond {
-		t.Errorf("counting for %v took %v of CPU time", time.Since(began), took)
+	}
+	for name, c := range map[string]struct {
+		work func()
+		own  bool
+	}{
+		"work": {work, true},
+		"waiting": {func() {
+			done := make(chan struct{})
+			go func() { defer close(done); work() }()
+			<-done
+		}, false},
+	} {
+		var took time.Duration
+		total := wait.ProcessCPUTime(func() { took = wait.CPUTime(c.work) })
+		if total < time.Millisecond || took > total || (took > total/2) != c.own {
+			t.Errorf("%s took %v of CPU time, the process %v", name, took, total)
+		}
 	}
 }
