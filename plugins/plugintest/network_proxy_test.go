@@ -99,6 +99,36 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// TestCutEverywhere loses each part of a conversation in turn, in both directions, and none after Heal.
+func TestCutEverywhere(t *testing.T) {
+	p := network.NewProxy(t, echo(t))
+	before := dial(t, p)
+	if err := ask(before, wait.Limit); err != nil {
+		t.Fatal(err)
+	}
+	const last = 5
+	cuts := p.CutEverywhere(last)
+	if err := ask(before, wait.Limit); err == nil {
+		t.Error("a connection that was made earlier is not cut")
+	}
+	for n := range 2 * last {
+		c, asked := dial(t, p), 0
+		for ask(c, wait.Limit) == nil {
+			asked++
+		}
+		if want := n % last / 2; asked != want || cuts() != n+1 { // a question and its answer are two parts
+			t.Errorf("connection %d has %d answers and %d cuts, want %d and %d", n, asked, cuts(), want, n+1)
+		}
+	}
+	p.Heal()
+	c := dial(t, p)
+	for range last {
+		if err := ask(c, wait.Limit); err != nil {
+			t.Errorf("after Heal: %v", err)
+		}
+	}
+}
+
 // TestBlackhole makes a connection half-open: neither end receives data or the end of the other one.
 func TestBlackhole(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
