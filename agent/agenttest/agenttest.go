@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -89,6 +91,8 @@ func StartWith(t testing.TB, dir string, with func(*agent.Options), change ...fu
 	case err := <-a.err:
 		stop()
 		t.Fatalf("agent did not start: %v", err)
+	case <-time.After(wait.Limit):
+		t.Fatalf("the agent has not started within %v:\n%s", wait.Limit, stacks())
 	}
 	t.Cleanup(func() {
 		a.Stop()
@@ -165,10 +169,22 @@ func (a *Agent) Stop() {
 	if a.err == nil {
 		return
 	}
-	if err := <-a.err; err != nil {
-		a.t.Errorf("agent ended with: %v", err)
+	select {
+	case err := <-a.err:
+		a.err = nil
+		if err != nil {
+			a.t.Errorf("agent ended with: %v", err)
+		}
+	case <-time.After(wait.Limit):
+		a.t.Fatalf("the agent has not ended within %v:\n%s", wait.Limit, stacks())
 	}
-	a.err = nil
+}
+
+// stacks returns the stacks of all goroutines.
+func stacks() string {
+	var text strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 2)
+	return text.String()
 }
 
 // Log returns the log of the agent so far, one JSON object per line.

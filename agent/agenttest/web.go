@@ -35,8 +35,16 @@ func StartWeb(t testing.TB, dir string, change ...func(*config.Config)) *Web {
 func StartWiredWeb(t testing.TB, dir string, wired func(*agent.Agent), change ...func(*config.Config)) *Web {
 	t.Helper()
 	a := StartWired(t, dir, wired, change...)
-	return &Web{Agent: a, T: t, API: &client.Client{URL: "http://" + a.Address()}}
+	return &Web{Agent: a, T: t,
+		API: &client.Client{URL: "http://" + a.Address(), HTTP: &http.Client{Transport: answering}}}
 }
+
+// answering is a transport that waits no longer for the headers of a response than a test for a condition.
+var answering = func() *http.Transport {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = wait.Limit
+	return transport
+}()
 
 // Answer is the response to a request.
 type Answer struct {
@@ -84,7 +92,7 @@ func (w *Web) Do(method, path, body string, headers ...string) *Answer {
 			request.Header.Set(name, value)
 		}
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := answering.RoundTrip(request)
 	if err != nil {
 		w.T.Fatalf("%s %s: %v", method, path, err)
 	}
