@@ -102,9 +102,6 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 // The dead-letter queue gives the reason of a refusal, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("this system has no device that is always full")
-	}
 	d := deskIn(t, "")
 	d.Must(os.Symlink("/dev/full", d.Path(secret)))
 	d.Save("p.yaml",
