@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
@@ -30,12 +31,12 @@ func (d *Destination) Parameters() sdk.Parameters {
 }
 
 // Configure implements sdk.Destination.
-func (d *Destination) Configure(_ context.Context, given map[string]string) error {
+func (d *Destination) Configure(ctx context.Context, given map[string]string) error {
 	db, s, err := parse(given)
 	if err != nil {
 		return err
 	}
-	return d.Use(db, s.tableSettings)
+	return d.Use(ctx, db, s.tableSettings)
 }
 
 func parse(given map[string]string) (*sqlsink.DB, *destinationSettings, error) {
@@ -123,6 +124,48 @@ func (d *dialect) Describe(
 			"table_name = ? AND (sub_part IS NOT NULL OR column_name IS NULL)) "+
 			"ORDER BY index_name, BINARY column_name", schema, name, schema, name)
 	return found, err
+}
+
+// HasSchema implements sqlsink.Dialect.
+func (d *dialect) HasSchema(ctx context.Context, conn *sql.Conn, schema string) (has bool, err error) {
+	err = conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM information_schema.schemata WHERE schema_name = ?",
+		schema).Scan(&has)
+	return has, err
+}
+
+// Grammar implements sqlsink.Dialect. Texts are compared by their characters and trailing spaces, so that different
+// keys stay different, as far as the server has such a collation.
+func (d *dialect) Grammar(ctx context.Context, conn *sql.Conn) (*sqlsink.Grammar, error) {
+	var collation string
+	err := conn.QueryRowContext(ctx, "SELECT collation_name FROM information_schema.collations WHERE collation_name IN "+
+		"('utf8mb4_nopad_bin', 'utf8mb4_0900_bin', 'utf8mb4_bin') ORDER BY length(collation_name) DESC LIMIT 1").
+		Scan(&collation)
+	return &sqlsink.Grammar{Quote: Quote, Type: newType, Length: utf8.RuneCountInString, MaxLength: 64,
+		End: " ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE " + collation}, err
+}
+
+var types = map[sqlsink.TypeName]string{sqlsink.Bool: "BOOLEAN", sqlsink.Int: "INT", sqlsink.Long: "BIGINT",
+	sqlsink.Unsigned: "BIGINT UNSIGNED", sqlsink.Float: "DOUBLE", sqlsink.Number: "DOUBLE", sqlsink.Bytes: "LONGBLOB",
+	sqlsink.Time: "DATETIME(6)", sqlsink.Duration: "BIGINT", sqlsink.JSON: "JSON"}
+
+// newType returns the type of a new column. A column of a key needs a maximum length: together, they may have 3072
+// bytes.
+func newType(t sqlsink.Type, keys int) string {
+	const maxDigits, maxScale = 65, 30
+	name, ok := types[t.Name]
+	switch {
+	case t.Name == sqlsink.Decimal && t.Precision == 0:
+		return fmt.Sprintf("DECIMAL(%d, %d)", maxDigits, maxScale)
+	case t.Name == sqlsink.Decimal && t.Precision <= maxDigits && t.Scale <= maxScale:
+		return fmt.Sprintf("DECIMAL(%d, %d)", t.Precision, t.Scale)
+	case keys > 0 && t.Name == sqlsink.Bytes:
+		return fmt.Sprintf("VARBINARY(%d)", min(255, 3072/keys))
+	case keys > 0 && (!ok || t.Name == sqlsink.JSON):
+		return fmt.Sprintf("VARCHAR(%d)", min(255, 3072/4/keys))
+	case !ok:
+		return "LONGTEXT"
+	}
+	return name
 }
 
 // Value implements sqlsink.Dialect. Times are in UTC, the time zone of the session.

@@ -34,8 +34,9 @@ var transientNumbers = []uint16{1040, 1041, 1047, 1053, 1077, 1078, 1079, 1129, 
 	1184, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 2006, 2013, 3024, 4031}
 
 // refusedNumbers are the errors that the record causes, in addition to the SQLSTATE classes in refused: values that a
-// column does not accept, columns without a default, missing partitions, constraints, JSON.
-var refusedNumbers = []uint16{tooLargeForPacket, 1364, 1366, 1265, 1526, 3140, 3819, 4025, 4078}
+// column does not accept, columns without a default, missing partitions, constraints, JSON, and tables with too many
+// columns.
+var refusedNumbers = []uint16{tooLargeForPacket, 1117, 1364, 1366, 1265, 1526, 3140, 3819, 4025, 4078}
 
 // privilegeNumbers are the errors for missing privileges.
 var privilegeNumbers = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1410}

@@ -54,7 +54,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	}
 	d.database = database{url: s.URL, timeout: s.Timeout, positions: sqlName(s.PositionTable)}
 	d.Database = &d.database
-	return d.Writer.Configure(s.Settings)
+	return d.Writer.Configure(ctx, s.Settings)
 }
 
 // Teardown implements sdk.Destination.
@@ -172,9 +172,9 @@ func sqlName(name string) string {
 // Transient implements sqlsink.Database.
 func (d *database) Transient(err error) bool { return pg.Transient(err) }
 
-// refused matches the SQLSTATEs of errors that the record causes: data, constraints, names, and errors raised by
-// triggers.
-var refused = texts.Regexp(`^(21|22|23|42|44|P0)`)
+// refused matches the SQLSTATEs of errors that the record causes: data, constraints, names, limits such as the number of
+// columns, and errors raised by triggers.
+var refused = texts.Regexp(`^(21|22|23|42|44|54|P0)`)
 
 // Refused implements sqlsink.Database.
 func (d *database) Refused(err error) bool {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,18 +18,25 @@ func (d *database) Table(ctx context.Context, name string) (*table, error) {
 		return t, nil
 	}
 	var found []string
-	for _, sql := range []string{sqlName(name), pg.Quote(name)} {
-		r, err := pg.Row(ctx, d.conn, "SELECT to_regclass($1)::oid", sql)
+	schema, rest, _ := strings.Cut(name, ".")
+	for _, c := range []struct {
+		sql    string
+		length int
+	}{{sqlName(name), max(len(schema), len(rest))}, {pg.Quote(name), len(name)}} {
+		if c.length > maxName {
+			continue
+		}
+		r, err := pg.Row(ctx, d.conn, "SELECT to_regclass($1)::oid", c.sql)
 		if err != nil {
 			return nil, fmt.Errorf("cannot look up table %s: %w", name, err)
 		}
 		if r[0] != "" {
-			found = []string{sql, r[0]}
+			found = []string{c.sql, r[0]}
 			break
 		}
 	}
 	if found == nil {
-		return nil, sqlsink.Refuse("cannot find table %s: create it, or change the setting table", name)
+		return nil, nil
 	}
 	columns, err := pg.Rows(ctx, d.conn, strings.Replace(pg.ColumnsQuery, "a.atttypmod", "-1", 1), found[1])
 	if err != nil {
@@ -41,6 +49,46 @@ func (d *database) Table(ctx context.Context, name string) (*table, error) {
 	}
 	d.tables[name] = t
 	return t, nil
+}
+
+// maxName is the maximum length of a name in bytes. The server shortens a longer one, which may then be the name of
+// another table.
+const maxName = 63
+
+// Statement implements sqlsink.Database. A name with a dot is schema.name if there is such a schema.
+func (d *database) Statement(ctx context.Context, t *sqlsink.NewTable) (string, error) {
+	grammar := &sqlsink.Grammar{Quote: pg.Quote, Type: newType, Length: func(name string) int { return len(name) },
+		MaxLength: maxName}
+	if schema, name, dotted := strings.Cut(t.Name, "."); dotted {
+		r, err := pg.Row(ctx, d.conn, "SELECT to_regnamespace($1)", pg.Quote(schema))
+		if err != nil {
+			return "", fmt.Errorf("cannot look up schema %s: %w", schema, err)
+		}
+		if r[0] != "" {
+			return t.Statement(grammar, schema, name)
+		}
+	}
+	return t.Statement(grammar, "", t.Name)
+}
+
+var types = map[sqlsink.TypeName]string{sqlsink.Bool: "boolean", sqlsink.Int: "integer", sqlsink.Long: "bigint",
+	sqlsink.Unsigned: "numeric(20)", sqlsink.Float: "double precision", sqlsink.Number: "numeric",
+	sqlsink.Bytes: "bytea", sqlsink.Time: "timestamptz", sqlsink.Duration: "interval", sqlsink.JSON: "jsonb"}
+
+// newType returns the type of a new column.
+func newType(t sqlsink.Type, _ int) string {
+	switch {
+	case t.Name == sqlsink.Decimal && t.Precision > 0 && t.Precision <= 1000:
+		return fmt.Sprintf("numeric(%d,%d)", t.Precision, t.Scale)
+	case t.Name == sqlsink.Decimal:
+		return "numeric"
+	}
+	return cmp.Or(types[t.Name], "text")
+}
+
+// Create implements sqlsink.Database.
+func (d *database) Create(ctx context.Context, statement string) error {
+	return pg.Execute(ctx, d.conn, statement)
 }
 
 // Commit implements sqlsink.Database.
@@ -127,14 +175,18 @@ func statements(c *change) []string {
 	switch c.Kind {
 	case sqlsink.Remove:
 		return []string{"DELETE FROM " + c.Table.SQL + " AS t USING " + from + " WHERE " + where}
-	case sqlsink.Update:
+	case sqlsink.Update, sqlsink.Mark:
 		for i, n := range c.Columns {
 			if !slices.Contains(c.Key, n) {
 				sets = append(sets, names[i]+" = "+casts[i])
 			}
 		}
+		update := "UPDATE " + c.Table.SQL + " AS t SET " + pg.List(sets) + " FROM " + from + " WHERE " + where
+		if c.Kind == sqlsink.Mark {
+			return []string{update}
+		}
 		return []string{
-			"UPDATE " + c.Table.SQL + " AS t SET " + pg.List(sets) + " FROM " + from + " WHERE " + where,
+			update,
 			"INSERT INTO " + c.Table.SQL + " (" + pg.List(names) + ") SELECT " + pg.List(casts) + " FROM " + from +
 				" WHERE NOT EXISTS (SELECT FROM " + c.Table.SQL + " AS t WHERE " + where + ")",
 		}

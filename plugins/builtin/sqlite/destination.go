@@ -50,7 +50,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := s.Check(ctx); err != nil {
 		return err
 	}
-	return d.Use(&sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
+	return d.Use(ctx, &sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
 }
 
 // forget removes the connector from the table of positions, if that table exists.
@@ -144,6 +144,22 @@ func (d *dialect) Describe(
 			`i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
 	found.Unique = append(found.Unique, indexes...)
 	return found, err
+}
+
+// HasSchema implements sqlsink.Dialect.
+func (d *dialect) HasSchema(_ context.Context, _ *sql.Conn, schema string) (bool, error) {
+	return schema == "main", nil
+}
+
+// types are the types of new columns. Texts of numbers stay texts, because SQLite would store them as floats. A column
+// without a type stores values of any type unchanged.
+var types = map[sqlsink.TypeName]string{sqlsink.Bool: "BOOLEAN", sqlsink.Int: "INTEGER", sqlsink.Long: "INTEGER",
+	sqlsink.Float: "REAL", sqlsink.Decimal: "TEXT", sqlsink.Text: "TEXT", sqlsink.Bytes: "BLOB", sqlsink.Time: "TEXT",
+	sqlsink.Duration: "INTEGER", sqlsink.JSON: "TEXT"}
+
+// Grammar implements sqlsink.Dialect.
+func (d *dialect) Grammar(context.Context, *sql.Conn) (*sqlsink.Grammar, error) {
+	return &sqlsink.Grammar{Quote: Quote, Type: func(t sqlsink.Type, _ int) string { return types[t.Name] }}, nil
 }
 
 // Value implements sqlsink.Dialect. A time becomes text in UTC, which SQLite's date functions read and which sorts by

@@ -16,7 +16,7 @@ import (
 func BenchmarkWrite(b *testing.B) {
 	d := &database{columns: []string{"id", "customer", "total", "placed", "note"}}
 	w := &sqlsink.Writer[int]{Database: d}
-	if err := w.Configure(sqlsink.Settings{Table: "t"}); err != nil {
+	if err := w.Configure(b.Context(), sqlsink.Settings{Table: "t"}); err != nil {
 		b.Fatal(err)
 	}
 	ctx := sdk.WithEnv(b.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler)})

@@ -59,6 +59,7 @@ const (
 	Upsert
 	Update // of some columns: the others keep their values
 	Remove
+	Mark // an update of some columns of a row that may not exist
 )
 
 // same reports whether one statement can make both changes.
@@ -79,45 +80,24 @@ func (c *Change[C]) identity() string {
 	return b.String()
 }
 
-// change sets c to the change that r requires.
-func (w *Writer[C]) change(ctx context.Context, c *Change[C], r *record.Record) error {
-	name, err := w.tableOf(r)
-	if err != nil {
+// change sets c to the change that the first of the records requires. Without an effect c has no table.
+func (w *Writer[C]) change(ctx context.Context, c *Change[C], records []record.Record) error {
+	row, err := w.row(ctx, &records[0])
+	if err != nil || row.table == "" {
 		return err
 	}
-	t, err := w.Database.Table(ctx, name)
-	if err != nil {
+	t, err := w.Database.Table(ctx, row.table)
+	if err == nil && t == nil {
+		t, err = w.create(ctx, &row, records)
+	}
+	if err != nil || t == nil {
 		return err
 	}
-	key := keyObject(r.Key)
-	*c = Change[C]{Table: t}
-	if len(key) > 0 {
-		c.Key = slices.Sorted(maps.Keys(key))
-	}
-	if r.Operation == record.OperationDelete {
-		if len(key) == 0 {
-			return Refuse("cannot delete from table %s: the record has no key", name)
-		}
-		c.Kind, c.Values = Remove, key
-		c.Columns, err = t.columnsOf(name, key)
+	*c = Change[C]{Kind: row.kind, Table: t, Key: row.key, Values: row.values}
+	if c.Columns, err = t.columnsOf(row.table, row.values); err != nil {
 		return err
 	}
-	payload, err := object(r.After)
-	if err != nil {
-		return Refuse("cannot write to table %s: the payload is not an object: %w", name, err)
-	}
-	c.Values = withKey(payload, key)
-	if c.Columns, err = t.columnsOf(name, c.Values); err != nil {
-		return err
-	}
-	switch {
-	case len(key) == 0 && r.Operation == record.OperationUpdate:
-		return Refuse("cannot update table %s: the record has no key", name)
-	case len(key) == 0:
-		c.Kind = Insert
-	case r.Operation == record.OperationUpdate && len(c.Columns) < len(t.Columns) && len(c.Columns) > len(c.Key):
-		c.Kind = Update
-	default:
+	if c.Kind == Update && (len(c.Columns) == len(t.Columns) || len(c.Columns) == len(c.Key)) {
 		c.Kind = Upsert
 	}
 	return nil

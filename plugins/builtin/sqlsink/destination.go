@@ -1,8 +1,6 @@
 package sqlsink
 
-import (
-	"context"
-)
+import "context"
 
 // Destination is embedded in the destination of a database.
 type Destination struct {
@@ -12,9 +10,9 @@ type Destination struct {
 }
 
 // Use makes the destination write to db, and checks the settings.
-func (d *Destination) Use(db *DB, s Settings) error {
+func (d *Destination) Use(ctx context.Context, db *DB, s Settings) error {
 	d.db, d.Database = db, db
-	return d.Writer.Configure(s)
+	return d.Writer.Configure(ctx, s)
 }
 
 // Teardown implements sdk.Destination.

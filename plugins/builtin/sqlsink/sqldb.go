@@ -18,6 +18,10 @@ type Dialect interface {
 	// Describe returns the description of a table. A table without columns does not exist. Without a schema, the table
 	// is in the current database of the connection.
 	Describe(ctx context.Context, conn *sql.Conn, schema, name string) (Description, error)
+	// HasSchema reports whether the database has a schema of this name.
+	HasSchema(ctx context.Context, conn *sql.Conn, schema string) (bool, error)
+	// Grammar returns the grammar of table definitions.
+	Grammar(ctx context.Context, conn *sql.Conn) (*Grammar, error)
 	// Value converts v to the value that the driver receives for column. v is not nil.
 	Value(v any, column Column) (any, error)
 	// Upsert returns the end of an INSERT that updates the columns if a row with the key exists. Key and columns are
@@ -140,8 +144,29 @@ func (d *DB) Table(ctx context.Context, name string) (*table, error) {
 			return t, nil
 		}
 	}
-	return nil, Refuse("cannot find table %s: create it, or change the setting table", name)
+	return nil, nil
 }
+
+// Statement implements sqlsink.Database. A name with a dot is schema.name if there is such a schema.
+func (d *DB) Statement(ctx context.Context, t *NewTable) (string, error) {
+	grammar, err := d.Dialect.Grammar(ctx, d.conn)
+	if err != nil {
+		return "", fmt.Errorf("cannot look up collations: %w", err)
+	}
+	if schema, name, dotted := strings.Cut(t.Name, "."); dotted {
+		has, err := d.Dialect.HasSchema(ctx, d.conn, schema)
+		if err != nil {
+			return "", fmt.Errorf("cannot look up schema %s: %w", schema, err)
+		}
+		if has {
+			return t.Statement(grammar, schema, name)
+		}
+	}
+	return t.Statement(grammar, "", t.Name)
+}
+
+// Create implements sqlsink.Database.
+func (d *DB) Create(ctx context.Context, statement string) error { return d.execute(ctx, statement) }
 
 // Commit implements sqlsink.Database.
 func (d *DB) Commit(ctx context.Context, groups [][]*change, ledger *Ledger, hashes []byte) error {
@@ -226,7 +251,7 @@ func (d *DB) insert(ctx context.Context, group []*change, end string) error {
 	return nil
 }
 
-// update updates rows, and inserts those that do not exist.
+// update updates rows, and inserts those that do not exist unless they are to be marked.
 func (d *DB) update(ctx context.Context, group []*change) error {
 	first := group[0]
 	var sets []string
@@ -246,7 +271,7 @@ func (d *DB) update(ctx context.Context, group []*change) error {
 			return err
 		}
 		matched, err := d.run(ctx, first, statement)
-		if err == nil && matched == 0 {
+		if err == nil && matched == 0 && first.Kind != Mark {
 			err = d.insert(ctx, []*change{c}, "")
 		}
 		if err != nil {

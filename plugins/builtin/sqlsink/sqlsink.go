@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
@@ -23,6 +24,28 @@ type Settings struct {
 	// Table, created if it does not exist, in which the transaction that writes records stores their positions, for
 	// exactly-once delivery also without a key. Empty: at least once, exactly once with a key.
 	PositionTable string `json:"positionTable" validate:"regex=^([A-Za-z_][A-Za-z0-9_$]*([.][A-Za-z_][A-Za-z0-9_$]*)?)?$"`
+	// upsert: a record with a key inserts its row or updates it, and one without a key inserts a row. append: every
+	// record inserts a row. delete: every record deletes the row with its key.
+	Mode string `json:"mode" default:"upsert" validate:"inclusion=upsert|append|delete"`
+	// Effect of a delete. apply: it deletes the row; with mode append, it inserts one. ignore: none. soft: the row
+	// stays, with true in delete.column.
+	Delete string `json:"delete" default:"apply" validate:"inclusion=apply|ignore|soft"`
+	// Boolean column for delete: soft. It is true in rows that a delete marked, and false in all others.
+	DeleteColumn string `json:"delete.column" literal:"true" default:"deleted"`
+	// refuse: records for a missing table are refused, with the statement that creates it. create: the table is
+	// created, with the columns of the records, and their key as primary key.
+	Evolution string `json:"schema.evolution" default:"refuse" validate:"inclusion=refuse|create"`
+
+	// Columns of the key. Empty: the fields of the record's key.
+	Key []string `json:"columns.key" literal:"true"`
+	// Column for the field of this name.
+	Rename map[string]string `json:"columns.rename.*" literal:"true"`
+	// Fields to omit.
+	Omit []string `json:"columns.omit" literal:"true"`
+	// Text to write to the column of this name.
+	Constant map[string]string `json:"columns.constant.*" literal:"true"`
+	// Expression for the column of this name, in the language of the processor expr.map: after.price * after.count.
+	Expression map[string]string `json:"columns.expression.*"`
 }
 
 // Database is the database of a Writer. C describes a column.
@@ -32,8 +55,12 @@ type Database[C any] interface {
 	Connect(ctx context.Context, ledger *Ledger) error
 	// Disconnect closes the connection, if there is one.
 	Disconnect()
-	// Table returns the table for the name in a record, or an error from Refuse.
+	// Table returns the table for the name in a record, or nil if it does not exist.
 	Table(ctx context.Context, name string) (*Table[C], error)
+	// Statement returns the statement that creates a table if it does not exist, or an error from Refuse.
+	Statement(ctx context.Context, t *NewTable) (string, error)
+	// Create executes a statement from Statement.
+	Create(ctx context.Context, statement string) error
 	// Commit makes the changes in one transaction, group by group. If there are hashes, it stores them in the ledger.
 	Commit(ctx context.Context, groups [][]*Change[C], ledger *Ledger, hashes []byte) error
 	// Transient reports whether a retry on another connection may help.
@@ -49,14 +76,22 @@ type Writer[C any] struct {
 	log       *slog.Logger
 	settings  Settings
 	template  *template.Template // of the table; nil: the setting is the name
+	mapping   *mapping           // nil: each field is the column of its name
+	schemas   *schema.Cache      // nil without a registry
 	timeLimit template.TimeLimit
 	ledger    *Ledger // nil without a table of positions
 	scratch   []byte
 }
 
 // Configure checks and keeps the settings.
-func (w *Writer[C]) Configure(s Settings) error {
-	w.settings = s
+func (w *Writer[C]) Configure(ctx context.Context, s Settings) (err error) {
+	w.settings, w.template = s, nil
+	if err := s.checkModes(); err != nil {
+		return err
+	}
+	if w.mapping, err = newMapping(ctx, &s); err != nil {
+		return err
+	}
 	if !strings.Contains(s.Table, "{{") {
 		return nil
 	}
@@ -72,6 +107,9 @@ func (w *Writer[C]) Configure(s Settings) error {
 func (w *Writer[C]) Open(ctx context.Context) error {
 	env := sdk.EnvFrom(ctx)
 	w.log = env.Logger
+	if env.Schemas != nil {
+		w.schemas = &schema.Cache{Registry: env.Schemas}
+	}
 	if w.settings.PositionTable != "" {
 		w.ledger = &Ledger{Connector: env.ConnectorID}
 	}
@@ -164,22 +202,24 @@ func (w *Writer[C]) transaction(ctx context.Context, records identified) error {
 	return nil
 }
 
-// changes returns the changes of the unwritten records, and with a ledger their ids.
+// changes returns the changes of the unwritten records that have an effect, and with a ledger their ids.
 func (w *Writer[C]) changes(ctx context.Context, given identified) (all []*Change[C], hashes []byte, err error) {
 	records := given.records
 	made := make([]Change[C], len(records))
 	all = make([]*Change[C], 0, len(records))
 	for i := range records {
-		if w.ledger != nil {
-			if w.ledger.has(given.ids[i]) {
-				continue
-			}
-			hashes = append(hashes, given.ids[i][:]...)
+		if w.ledger != nil && w.ledger.has(given.ids[i]) {
+			continue
 		}
-		if err := w.change(ctx, &made[i], &records[i]); err != nil {
+		if err := w.change(ctx, &made[i], records[i:]); err != nil {
 			return nil, nil, err
 		}
-		all = append(all, &made[i])
+		if made[i].Table == nil {
+			continue
+		}
+		if all = append(all, &made[i]); w.ledger != nil {
+			hashes = append(hashes, given.ids[i][:]...)
+		}
 	}
 	return all, hashes, nil
 }

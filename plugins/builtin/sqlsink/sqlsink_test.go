@@ -45,6 +45,9 @@ func (d *database) Table(context.Context, string) (*sqlsink.Table[int], error) {
 	return t, nil
 }
 
+func (d *database) Statement(context.Context, *sqlsink.NewTable) (string, error) { return "", errDead }
+func (d *database) Create(context.Context, string) error                         { return errDead }
+
 func (d *database) Commit(_ context.Context, groups [][]*sqlsink.Change[int], _ *sqlsink.Ledger, _ []byte) error {
 	if !d.usable {
 		return errDead
@@ -69,7 +72,7 @@ func TestLostConnections(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := &database{lose: lose}
 			w := &sqlsink.Writer[int]{Database: d}
-			if err := w.Configure(sqlsink.Settings{Table: "t"}); err != nil {
+			if err := w.Configure(t.Context(), sqlsink.Settings{Table: "t"}); err != nil {
 				t.Fatal(err)
 			}
 			ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler)})

@@ -1,0 +1,154 @@
+package sqlsink
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// Type is the type of the values of a new column.
+type Type struct {
+	Name TypeName
+	// Precision and Scale are those of a Decimal: the maximum number of digits, and how many of them follow the point.
+	// Precision 0: there is no limit.
+	Precision, Scale int
+}
+
+// TypeName names a type.
+type TypeName uint8
+
+// Types of values.
+const (
+	Unknown  TypeName = iota // only NULL
+	Bool                     // bool
+	Int                      // integers of 32 bits
+	Long                     // integers of 64 bits
+	Unsigned                 // uint64
+	Float                    // float32 and float64
+	Number                   // JSON numbers, with a fraction or an exponent
+	Decimal                  // numbers that a float would change, and texts of numbers
+	Text                     // string
+	Bytes                    // []byte
+	Time                     // time.Time
+	Duration                 // time.Duration
+	JSON                     // objects and lists
+	Any                      // several types
+)
+
+// typeOf returns the type of a value in a record.
+func typeOf(v any) Type {
+	switch v := v.(type) {
+	case nil:
+		return Type{}
+	case bool:
+		return Type{Name: Bool}
+	case int8, int16, int32, uint8, uint16:
+		return Type{Name: Int}
+	case int, int64, uint32:
+		return Type{Name: Long}
+	case uint:
+		return typeOf(uint64(v))
+	case uint64:
+		return Type{Name: Unsigned}
+	case float32, float64:
+		return Type{Name: Float}
+	case json.Number:
+		switch number(v).(type) {
+		case int64:
+			return Type{Name: Long}
+		case float64:
+			return Type{Name: Number}
+		}
+		return Type{Name: Decimal}
+	case string:
+		return Type{Name: Text}
+	case []byte:
+		return Type{Name: Bytes}
+	case time.Time:
+		return Type{Name: Time}
+	case time.Duration:
+		return Type{Name: Duration}
+	}
+	return Type{Name: JSON}
+}
+
+// declaredType returns the type of a field with the types of a schema.
+func declaredType(all []schema.FieldType) (t Type) {
+	for _, f := range all {
+		t = t.with(fieldType(f))
+	}
+	return t
+}
+
+func fieldType(f schema.FieldType) Type {
+	switch f.Logical {
+	case "decimal":
+		return Type{Decimal, f.Precision, f.Scale}
+	case "time-millis", "time-micros":
+		return Type{Name: Duration}
+	case "uuid", "duration":
+		return Type{Name: Text}
+	case "json", "":
+	default:
+		return Type{Name: Time}
+	}
+	switch {
+	case f.Logical == "json":
+		return Type{Name: JSON}
+	case f.Avro == "boolean":
+		return Type{Name: Bool}
+	case f.Avro == "int":
+		return Type{Name: Int}
+	case f.Avro == "long":
+		return Type{Name: Long}
+	case f.Avro == "float", f.Avro == "double":
+		return Type{Name: Float}
+	case f.Avro == "string", f.Avro == "enum":
+		return Type{Name: Text}
+	case f.Avro == "bytes", f.Avro == "fixed":
+		return Type{Name: Bytes}
+	}
+	return Type{Name: JSON}
+}
+
+// with returns the type of the values of t and u.
+func (t Type) with(u Type) Type {
+	if t.Name > u.Name {
+		t, u = u, t
+	}
+	numbers := t.Name > Bool && u.Name <= Decimal
+	switch {
+	case t == u || t.Name == Unknown:
+		return u
+	case t.Name == Decimal && u.Name == Decimal:
+		if t.Precision == 0 || u.Precision == 0 {
+			return Type{Name: Decimal}
+		}
+		scale := max(t.Scale, u.Scale)
+		return Type{Decimal, max(t.Precision-t.Scale, u.Precision-u.Scale) + scale, scale}
+	case t.Name == Text && u.Name == Time: // a time that time.Time cannot represent, such as infinity, is text
+		return u
+	case !numbers:
+		return Type{Name: Any}
+	case u.Name == Unsigned:
+		return Type{Decimal, len("18446744073709551615"), 0}
+	case u.Name == Decimal:
+		return Type{Name: Decimal}
+	}
+	return u
+}
+
+// observed returns the type of a column whose schema declares t, and whose values have the type u. A processor may have
+// changed the values.
+func (t Type) observed(u Type) Type {
+	switch {
+	case t.Name == Unknown:
+		return u
+	case u.Name == Unknown, t.Name == Any, t.Name == JSON && u.Name != Decimal:
+		return t
+	case t.Name == Int && u.Name == Long, t.Name == Decimal && u.Name <= Text, t.with(u) == t:
+		return t
+	}
+	return u
+}
