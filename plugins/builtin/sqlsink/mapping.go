@@ -35,9 +35,6 @@ func newMapping(ctx context.Context, s *Settings) (*mapping, error) {
 	m := &mapping{rename: s.Rename, omit: s.Omit, key: slices.Sorted(slices.Values(s.Key))}
 	set := map[string]string{} // setting by column
 	take := func(setting, column string) error {
-		if column == "" {
-			return sdk.SettingError{Setting: setting, Message: "needs the name of a column"}
-		}
 		if other := set[column]; other != "" {
 			return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("sets column %q, and so does %s", column,
 				other)}

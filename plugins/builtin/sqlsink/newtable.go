@@ -97,8 +97,8 @@ func (w *Writer[C]) create(ctx context.Context, first *row, records []record.Rec
 		return nil, err
 	}
 	if !creates {
-		return nil, Refuse("cannot find table %s: change the setting table, set schema.evolution to create, or run: %s",
-			first.table, statement)
+		return nil, Refuse("cannot find table %s: create it, change the setting table, or set schema.evolution to "+
+			"create. To create it, run: %s", first.table, statement)
 	}
 	err = w.Database.Create(ctx, statement)
 	t, lookup := w.Database.Table(ctx, first.table) // after an error, another connector may have created it
