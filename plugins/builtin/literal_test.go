@@ -20,6 +20,7 @@ var anyText = []string{
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
 	"slot.max-lag", "user", "password", "database", // validated
+	"columns.expression.", // checked when they are compiled
 	"cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.", "collections.",
 }
 

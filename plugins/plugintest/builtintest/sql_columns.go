@@ -103,7 +103,7 @@ func (s *SQLTables) CheckNames(t testing.TB, tooLong string) {
 	}
 	wrong := map[string]record.Record{
 		"is no name of a column": row("fresh", 1, record.OperationCreate, nil, object{"a\x00b": 1}),
-		"is no name of a table":  row("a\x00b", 1, record.OperationCreate, nil, object{"a": 1}),
+		"table a":                row("a\x00b", 1, record.OperationCreate, nil, object{"a": 1}),
 	}
 	if tooLong != "" {
 		wrong["of a table is too long"] = row(tooLong, 1, record.OperationCreate, nil, object{"a": 1})

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,110 @@ func TestRedisExample(t *testing.T) {
 		content, _ := os.ReadFile(a.Path("orders.jsonl"))
 		return strings.Contains(string(content), `"after":{"id":"7","total":"9.90"}`)
 	})
+}
+
+// copies is an agent that runs an example with rows of a SQLite database.
+type copies struct {
+	*agenttest.Agent
+	t         *testing.T
+	shop, out *sqliteFile
+}
+
+// newCopies runs the example below a heading, which copies the table orders of shop.db to another database.
+func newCopies(t *testing.T, heading, name string) *copies {
+	t.Helper()
+	c := &copies{Agent: agenttest.Start(t, ""), t: t}
+	c.shop = newSQLite(t, t.TempDir(), "CREATE TABLE orders (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO orders VALUES "+
+		"(1, 'a'), (2, 'b')")
+	c.out = newSQLite(t, t.TempDir(), "SELECT 1")
+	file := replace(t, example(t, "plugins/builtin/README.md", heading), "path: shop.db", "path: "+c.shop.path)
+	c.Save("orders.yaml", replace(t, file, "path: "+name, "path: "+c.out.path))
+	return c
+}
+
+// change runs a statement in the database of the source.
+func (c *copies) change(statement string) {
+	c.t.Helper()
+	if _, err := c.shop.db.ExecContext(c.t.Context(), statement); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// wait waits for the numbers in the result of a query.
+func (c *copies) wait(query string, want ...int) {
+	c.t.Helper()
+	c.Wait(query, func() bool {
+		all, err := numbersOf(c.t.Context(), c.out.db, query)
+		return err == nil && slices.Equal(all, want)
+	})
+}
+
+// TestSQLiteModesExample runs the examples of a history, and of rows that are marked instead of deleted.
+func TestSQLiteModesExample(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	history := newCopies(t, "\n### Modes", "history.db")
+	history.wait("SELECT id FROM orders WHERE operation = 'snapshot' AND seen > '2020' ORDER BY id", 1, 2)
+	history.change("UPDATE orders SET x = 'c' WHERE id = 1; DELETE FROM orders WHERE id = 2")
+	history.wait("SELECT id FROM orders WHERE operation = 'update' AND x = 'c'", 1)
+	history.wait("SELECT id FROM orders WHERE operation = 'delete' AND x = 'b'", 2)
+	history.wait("SELECT count(*) FROM orders", 4)
+
+	marked := newCopies(t, "\nThe current rows, with a mark", "marked.db")
+	marked.wait("SELECT id FROM orders WHERE NOT deleted AND deleted_at IS NULL ORDER BY id", 1, 2)
+	marked.change("DELETE FROM orders WHERE id = 2")
+	marked.wait("SELECT id FROM orders WHERE deleted AND deleted_at > '2020' AND x = 'b'", 2)
+	marked.change("INSERT INTO orders VALUES (2, 'd')")
+	marked.wait("SELECT id FROM orders WHERE NOT deleted AND deleted_at IS NULL ORDER BY id", 1, 2)
+}
+
+// TestSQLiteColumnsExample runs the example of columns.
+func TestSQLiteColumnsExample(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	a, out := agenttest.Start(t, ""), newSQLite(t, t.TempDir(), "SELECT 1")
+	file := replace(t, example(t, "plugins/builtin/README.md", "\n### Columns"), "path: shop.db", "path: "+out.path)
+	file = replace(t, file, "path: orders.jsonl", "path: "+a.Path("orders.jsonl"))
+	if err := os.WriteFile(a.Path("orders.jsonl"), []byte(`{"id": 1, "price": 2.5, "count": 3, "note": "n"}`+"\n"+
+		`{"id": 1, "price": 2.5, "count": 4, "internal": true}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Save("orders.yaml", file)
+	a.Wait("the row", func() bool {
+		all, err := numbersOf(t.Context(), out.db, "SELECT order_id FROM orders WHERE shop = 'berlin' AND total = 10 AND "+
+			"count = 4")
+		return err == nil && slices.Equal(all, []int{1})
+	})
+}
+
+// TestPostgresDestinationExample runs the example of the destination, with the servers of the test.
+func TestPostgresDestinationExample(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
+	from, to := &postgresSystem{Postgres: server.StartPostgres(t, "")}, &postgresSystem{Postgres: server.StartPostgres(t,
+		"")}
+	if err := from.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, price numeric(10,2), count int, note text); "+
+		"INSERT INTO orders VALUES (1, 2.50, 3, 'n'), (2, 1, 1, NULL)"); err != nil {
+		t.Fatal(err)
+	}
+	a := agenttest.Start(t, "")
+	file := example(t, "plugins/builtin/postgres/README.md", "\n## Destination")
+	file = replace(t, file, "postgres://conduit@db.example.com/shop", fmt.Sprintf("postgres://postgres@%s/postgres",
+		from.Addr))
+	file = replace(t, file, "postgres://conduit:${file:/etc/conduit/warehouse-password}@warehouse.example.com/warehouse",
+		fmt.Sprintf("postgres://postgres@%s/postgres", to.Addr))
+	a.Save("warehouse.yaml", file)
+	wait := func(query string, want ...int) {
+		t.Helper()
+		a.Wait(query, func() bool {
+			all, err := to.numbers(t.Context(), query)
+			return err == nil && slices.Equal(all, want)
+		})
+	}
+	wait("SELECT order_id FROM orders WHERE shop = 'berlin' AND total IN (7.5, 1) ORDER BY order_id", 1, 2)
+	if err := from.exec(t.Context(), "UPDATE orders SET count = 4 WHERE id = 1; DELETE FROM orders WHERE id = 2"); err !=
+		nil {
+		t.Fatal(err)
+	}
+	wait("SELECT order_id FROM orders WHERE total = 10 AND shop = 'berlin'", 1)
+	wait("SELECT count(*) FROM orders", 1)
 }
 
 // TestSyslogExample runs the example of the connector's page, with the address and the path of the test.

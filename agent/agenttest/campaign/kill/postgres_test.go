@@ -115,12 +115,17 @@ func transactions(first, n int, insert string) string {
 
 // stored returns the numbers in the order of writing.
 func (p *postgresSystem) stored(ctx context.Context) ([]int, error) {
+	return p.numbers(ctx, "SELECT n FROM ledger ORDER BY written")
+}
+
+// numbers returns the numbers in the result of a query.
+func (p *postgresSystem) numbers(ctx context.Context, query string) ([]int, error) {
 	c, err := p.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close(context.Background()) }()
-	r := c.ExecParams(ctx, "SELECT n FROM ledger ORDER BY written", nil, nil, nil, nil).Read()
+	r := c.ExecParams(ctx, query, nil, nil, nil, nil).Read()
 	if r.Err != nil {
 		return nil, r.Err
 	}
@@ -197,5 +202,28 @@ func TestPostgresDestination(t *testing.T) {
 			},
 			Once: true, Skip: skip,
 		})
+	})
+}
+
+// TestPostgresCreatedDestination writes each record exactly once to a table that it creates, with mapped columns. The
+// table has no column that tells the order.
+func TestPostgresCreatedDestination(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
+	kill.RunDestination(t, kill.Destination{
+		Plugin: "builtin:postgres", Once: true, Unordered: true,
+		System: func(t *testing.T, dir string) *kill.System {
+			p := startPostgres(t, server.PostgresDirs(t)[0], dir, "SELECT 1")
+			stored := func(ctx context.Context) ([]int, error) {
+				all, err := p.numbers(ctx, "SELECT number FROM created WHERE origin = 'kill' AND label = 'record ' || number "+
+					"|| '!'")
+				if err != nil && strings.Contains(err.Error(), "does not exist") {
+					return nil, nil
+				}
+				return all, err
+			}
+			return &kill.System{
+				Addr: p.Addr, Server: p, Rotate: p.rotate, Stored: stored, Settings: p.settings(created(map[string]string{})),
+			}
+		},
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -99,6 +100,44 @@ func TestSQLiteDestination(t *testing.T) {
 			return &kill.System{Stored: f.stored, Settings: func(string) map[string]string {
 				return map[string]string{"path": f.path, "table": "ledger", "positionTable": "conduit_positions",
 					"timeout": "30s"}
+			}}
+		},
+	})
+}
+
+// created returns the settings of a destination that creates its table and maps the fields to columns, together with
+// the others.
+func created(others map[string]string) map[string]string {
+	for name, value := range map[string]string{"table": "created", "schema.evolution": "create", "mode": "append",
+		"positionTable": "conduit_positions", "columns.rename.n": "number", "columns.omit": "text",
+		"columns.constant.origin": "kill", "columns.expression.label": `after.text + "!"`} {
+		others[name] = value
+	}
+	return others
+}
+
+// storedCreated returns the numbers of the rows that the settings of created lead to.
+func storedCreated(ctx context.Context, db *sql.DB, query string) ([]int, error) {
+	all, err := numbersOf(ctx, db, query)
+	if err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "doesn't exist")) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// TestSQLiteCreatedDestination writes each record exactly once to a table that it creates, with mapped columns.
+func TestSQLiteCreatedDestination(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	kill.RunDestination(t, kill.Destination{
+		Plugin: "builtin:sqlite", Once: true,
+		System: func(t *testing.T, dir string) *kill.System {
+			f := newSQLite(t, dir, "SELECT 1")
+			stored := func(ctx context.Context) ([]int, error) {
+				return storedCreated(ctx, f.db, "SELECT number FROM created WHERE origin = 'kill' AND label = 'record ' || "+
+					"number || '!' ORDER BY rowid")
+			}
+			return &kill.System{Stored: stored, Settings: func(string) map[string]string {
+				return created(map[string]string{"path": f.path, "timeout": "30s"})
 			}}
 		},
 	})

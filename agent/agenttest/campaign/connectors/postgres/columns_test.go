@@ -29,7 +29,7 @@ const typesQuery = "SELECT string_agg(attname || ' ' || format_type(atttypid, at
 // creates writes to missing tables.
 func creates(w *world) {
 	all := w.newTables()
-	all.CheckCreates(w, "1|yes|-7|9223372036854775808|1.5|12345678901234567890.12|a'\"b|now|\n2|no||||||")
+	all.CheckCreates(w, "1|yes|-7|9223372036854775808|1.5|12345678901234567890.12|a'\"b|now|\n2|no|||||||")
 	const want = "id bigint, at timestamp with time zone, b boolean, big numeric(20,0), f double precision, i integer, " +
 		"j jsonb, later text, list jsonb, n numeric, raw bytea, unset text, x text"
 	if got := w.query(typesQuery + "'typed'::regclass"); got != want {
