@@ -23,8 +23,11 @@ func columnOf(d *schema.Description, outer ...*schema.Description) *column {
 	case "float", "double":
 		return &column{kind: kindFloat}
 	case "string", "enum":
-		if d.Logical == "json" {
+		switch {
+		case d.Logical == "json":
 			return &column{kind: kindJSON}
+		case d.Logical == "numeric" && isDecimal(d):
+			return &column{kind: kindDecimal, precision: d.Precision, scale: d.Scale}
 		}
 		return &column{kind: kindText}
 	case "bytes", "fixed":
@@ -63,9 +66,14 @@ func integerOf(logical string) *column {
 	return &column{kind: kindInteger}
 }
 
+// isDecimal reports whether a decimal column has room for the numbers of the type.
+func isDecimal(d *schema.Description) bool {
+	return d.Precision > 0 && d.Precision <= maxPrecision && d.Scale <= d.Precision
+}
+
 func bytesColumn(d *schema.Description) *column {
 	switch {
-	case d.Logical == "decimal" && d.Precision > 0 && d.Precision <= maxPrecision && d.Scale <= d.Precision:
+	case d.Logical == "decimal" && isDecimal(d):
 		return &column{kind: kindDecimal, precision: d.Precision, scale: d.Scale}
 	case d.Logical == "decimal":
 		return &column{kind: kindDigits}

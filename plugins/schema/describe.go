@@ -4,8 +4,8 @@ package schema
 type Description struct {
 	Type      string // as in a schema, for example "record", "union" or "long"
 	Logical   string // the logical type; "" if there is none, or it is unknown or does not suit the type
-	Precision int    // maximum number of digits of a decimal
-	Scale     int    // decimal places of a decimal
+	Precision int    // maximum number of digits of a decimal or numeric; 0: there is no limit
+	Scale     int    // decimal places of a decimal or numeric
 	Fields    []DescribedField
 	Branches  []*Description // of a union
 	Items     *Description   // of an array, or the values of a map
@@ -29,7 +29,7 @@ func describe(t *avroType, known map[*avroType]*Description) *Description {
 	}
 	d := &Description{Type: t.name, Logical: t.logical}
 	known[t] = d
-	if t.logical == logicalDecimal {
+	if t.logical == logicalDecimal || t.logical == logicalNumeric {
 		d.Precision, d.Scale = t.digits, t.scale
 	}
 	for i := range t.fields {

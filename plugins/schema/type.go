@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -53,6 +54,9 @@ const (
 	// logicalJSON is not a standard logical type of Avro, so other readers see text. The text is JSON of any value. It
 	// is used for numbers that a double would change, and for database columns that hold JSON.
 	logicalJSON = "json"
+	// logicalNumeric is not a standard logical type either. The text is a number, such as a numeric of a database, whose
+	// precision and scale the attributes of these names have if it is limited.
+	logicalNumeric = "numeric"
 )
 
 // logicals lists the types that each logical type may annotate.
@@ -63,6 +67,7 @@ var logicals = map[string][]avroKind{
 	logicalLocalTimestampMillis: {avroLong}, logicalLocalTimestampMicros: {avroLong},
 	logicalTimestampNanos: {avroLong}, logicalLocalTimestampNanos: {avroLong},
 	logicalUUID: {avroFixed}, logicalDuration: {avroFixed}, logicalJSON: {avroString},
+	logicalNumeric: {avroString},
 }
 
 // avroType is a type of a parsed schema, prepared for encoding and decoding. References to named types are pointers, so
@@ -131,6 +136,10 @@ func (c *compiler) compile(n *avro.SchemaNode, namespace string) (*avroType, err
 		size: n.Size, scale: n.Scale, digits: n.Precision, symbols: n.Symbols}
 	if t.logical == logicalUUID && t.size != 16 || t.logical == logicalDuration && t.size != 12 {
 		t.logical = "" // the type cannot hold such values
+	}
+	if t.logical == logicalNumeric { // the parser has these attributes of decimals only
+		t.digits, _ = strconv.Atoi(fmt.Sprint(n.Props["precision"]))
+		t.scale, _ = strconv.Atoi(fmt.Sprint(n.Props["scale"]))
 	}
 	t.natural = naturalKind(t)
 	if err := checkScale(t); err != nil {

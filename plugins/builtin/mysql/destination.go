@@ -154,7 +154,7 @@ func newType(t sqlsink.Type, keys int) string {
 	const maxDigits, maxScale = 65, 30
 	name, ok := types[t.Name]
 	switch {
-	case t.Name == sqlsink.Decimal && t.Precision == 0:
+	case t.Name == sqlsink.Decimal && t.Precision <= 0:
 		return fmt.Sprintf("DECIMAL(%d, %d)", maxDigits, maxScale)
 	case t.Name == sqlsink.Decimal && t.Precision <= maxDigits && t.Scale <= maxScale:
 		return fmt.Sprintf("DECIMAL(%d, %d)", t.Precision, t.Scale)

@@ -87,9 +87,6 @@ func avroOf(name string, columns []pg.Column) string {
 	return string(text)
 }
 
-// numeric matches the type numeric with a precision and a scale.
-var numeric = texts.Regexp(`^numeric\((\d{1,4}),(\d{1,4})\)$`)
-
 // avroTypes returns the Avro types of the values that decode returns for a column.
 func avroTypes(c pg.Column) []any {
 	switch c.OID {
@@ -105,6 +102,13 @@ func avroTypes(c pg.Column) []any {
 		return []any{"double"}
 	case pg.OIDBytea:
 		return []any{"bytes"}
+	case pg.OIDNumeric: // text for other readers
+		t := map[string]any{"type": "string", "logicalType": "numeric"}
+		var precision, scale int
+		if _, err := fmt.Sscanf(c.TypeName, "numeric(%d,%d)", &precision, &scale); err == nil && scale >= 0 {
+			t["precision"], t["scale"] = precision, scale
+		}
+		return []any{t}
 	case pg.OIDJSON, pg.OIDJSONB: // text for other readers
 		return []any{logical("string", "json")}
 	case pg.OIDDate: // text for infinity
@@ -113,15 +117,6 @@ func avroTypes(c pg.Column) []any {
 		return []any{logical("long", "local-timestamp-micros"), "string"}
 	case pg.OIDTimestamptz:
 		return []any{logical("long", "timestamp-micros"), "string"}
-	case pg.OIDNumeric: // the values are text; the first type is a hint for readers that have decimals
-		if m := numeric().FindStringSubmatch(c.TypeName); m != nil {
-			precision, _ := strconv.Atoi(m[1])
-			scale, _ := strconv.Atoi(m[2])
-			if scale <= precision {
-				return []any{map[string]any{"type": "bytes", "logicalType": "decimal", "precision": precision,
-					"scale": scale}, "string"}
-			}
-		}
 	}
 	return []any{"string"}
 }

@@ -49,20 +49,23 @@ func TestSchemaThatCannotBeRegisteredIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestAvroTypes keeps all values of a row with its schema, which has a decimal for numbers with a precision, dates, and
-// times with and without a time zone.
+// TestAvroTypes keeps all values of a row with its schema, which has numbers with their precision if it is limited,
+// dates, and times with and without a time zone.
 func TestAvroTypes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	columns := []pg.Column{{Name: "day", OID: pg.OIDDate}, {Name: "local", OID: pg.OIDTimestamp},
 		{Name: "at", OID: pg.OIDTimestamptz}, {Name: "total", OID: pg.OIDNumeric, TypeName: "numeric(10,2)"},
 		{Name: "any", OID: pg.OIDNumeric, TypeName: "numeric"},
-		{Name: "small", OID: pg.OIDNumeric, TypeName: "numeric(2,4)"}}
+		{Name: "small", OID: pg.OIDNumeric, TypeName: "numeric(2,4)"},
+		{Name: "whole", OID: pg.OIDNumeric, TypeName: "numeric(3,-2)"}}
 	text := avroOf("r", columns)
 	for _, want := range []string{`[{"name":"day","type":["null",{"logicalType":"date","type":"int"},"string"],`,
 		`{"name":"local","type":["null",{"logicalType":"local-timestamp-micros","type":"long"},"string"],`,
 		`{"name":"at","type":["null",{"logicalType":"timestamp-micros","type":"long"},"string"],`,
-		`{"name":"total","type":["null",{"logicalType":"decimal","precision":10,"scale":2,"type":"bytes"},"string"],`,
-		`{"name":"any","type":["null","string"],`, `{"name":"small","type":["null","string"],`} {
+		`{"name":"total","type":["null",{"logicalType":"numeric","precision":10,"scale":2,"type":"string"}],`,
+		`{"name":"any","type":["null",{"logicalType":"numeric","type":"string"}],`,
+		`{"name":"small","type":["null",{"logicalType":"numeric","precision":2,"scale":4,"type":"string"}],`,
+		`{"name":"whole","type":["null",{"logicalType":"numeric","type":"string"}],`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the schema is %s, want %s", text, want)
 		}
@@ -72,8 +75,8 @@ func TestAvroTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []map[string]any{
-		{"day": at.Truncate(24 * time.Hour), "local": at, "at": at, "total": "9.90", "any": "1e5", "small": "0.0012"},
-		{"day": "infinity", "local": "-infinity", "at": "infinity", "total": "NaN", "any": nil, "small": nil},
+		{"day": at.Truncate(24 * time.Hour), "local": at, "at": at, "total": "9.90", "any": "1e5", "small": "0.0012", "whole": "1200"},
+		{"day": "infinity", "local": "-infinity", "at": "infinity", "total": "NaN", "any": nil, "small": nil, "whole": nil},
 	} {
 		b, err := codec.Append(nil, row)
 		if err != nil {

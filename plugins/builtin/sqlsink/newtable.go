@@ -141,7 +141,11 @@ func (w *Writer[C]) newTable(ctx context.Context, name string, records []record.
 		if !ok {
 			return
 		}
-		n.Columns = append(n.Columns, NewColumn{strings.Clone(column), declared.types[column].observed(t)})
+		isKey := slices.Contains(n.Key, column)
+		if !isKey || t.Name != Whole { // a schema that is inferred from decoded JSON has floats only
+			t = declared.types[column].observed(t)
+		}
+		n.Columns = append(n.Columns, NewColumn{strings.Clone(column), t.column(isKey)})
 		delete(found, column)
 	}
 	for _, all := range [][]string{n.Key, declared.order, slices.Sorted(maps.Keys(found))} {

@@ -2,6 +2,7 @@ package sqlsink
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -25,6 +26,7 @@ const (
 	Int                      // integers of 32 bits
 	Long                     // integers of 64 bits
 	Unsigned                 // uint64
+	Whole                    // float32 and float64 without a fraction, as decoders of JSON return integers
 	Float                    // float32 and float64
 	Number                   // JSON numbers, with a fraction or an exponent
 	Decimal                  // numbers that a float would change, and texts of numbers
@@ -51,7 +53,12 @@ func typeOf(v any) Type {
 		return typeOf(uint64(v))
 	case uint64:
 		return Type{Name: Unsigned}
-	case float32, float64:
+	case float32:
+		return typeOf(float64(v))
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return Type{Name: Whole}
+		}
 		return Type{Name: Float}
 	case json.Number:
 		switch number(v).(type) {
@@ -83,7 +90,7 @@ func declaredType(all []schema.FieldType) (t Type) {
 
 func fieldType(f schema.FieldType) Type {
 	switch f.Logical {
-	case "decimal":
+	case "decimal", "numeric":
 		return Type{Decimal, f.Precision, f.Scale}
 	case "time-millis", "time-micros":
 		return Type{Name: Duration}
@@ -139,13 +146,26 @@ func (t Type) with(u Type) Type {
 	return u
 }
 
+// column returns the type of the column for values of type t. Whole numbers are integers in a key, because a key is
+// hardly ever a fraction.
+func (t Type) column(isKey bool) Type {
+	switch {
+	case t.Name != Whole:
+		return t
+	case isKey:
+		return Type{Name: Long}
+	}
+	return Type{Name: Float}
+}
+
 // observed returns the type of a column whose schema declares t, and whose values have the type u. A processor may have
 // changed the values.
 func (t Type) observed(u Type) Type {
 	switch {
 	case t.Name == Unknown:
 		return u
-	case u.Name == Unknown, t.Name == Any, t.Name == JSON && u.Name != Decimal:
+	case u.Name == Unknown, t.Name == Any, t.Name == JSON && u.Name != Decimal,
+		u.Name == Whole && t.Name > Bool && t.Name <= Decimal:
 		return t
 	case t.Name == Int && u.Name == Long, t.Name == Decimal && u.Name <= Text, t.with(u) == t:
 		return t

@@ -75,6 +75,13 @@ func (s *SQLTables) CheckCreates(t testing.TB, values string) {
 	s.write(t, all, "schema.evolution", "create")
 	s.expect(t, "SELECT count(*) FROM keyed", "4")
 
+	// An integer in decoded JSON is a float.
+	decoded := object{"id": 7.0, "v": 1.0}
+	s.write(t, []record.Record{row("decoded", 1, record.OperationCreate, object{"id": 7.0}, decoded),
+		row("decoded", 2, record.OperationCreate, object{"id": 8.0}, object{"id": 8.0, "v": 1.5})}, "schema.evolution",
+		"create")
+	s.expect(t, "SELECT id, v FROM decoded WHERE id = 8", "8|1.5")
+
 	// Without a key there is no primary key.
 	unkeyed := row("unkeyed", 1, record.OperationCreate, nil, object{"v": "a"})
 	s.write(t, []record.Record{unkeyed, unkeyed}, "schema.evolution", "create")

@@ -181,6 +181,7 @@ func TestPostgresDestinationExample(t *testing.T) {
 	}
 	wait("SELECT order_id FROM orders WHERE total = 10 AND shop = 'berlin'", 1)
 	wait("SELECT count(*) FROM orders", 1)
+	wait("SELECT numeric_scale FROM information_schema.columns WHERE column_name = 'price' AND numeric_precision = 10", 2)
 }
 
 // TestSyslogExample runs the example of the connector's page, with the address and the path of the test.

@@ -133,8 +133,8 @@ func TestSQLiteCreatedDestination(t *testing.T) {
 		System: func(t *testing.T, dir string) *kill.System {
 			f := newSQLite(t, dir, "SELECT 1")
 			stored := func(ctx context.Context) ([]int, error) {
-				return storedCreated(ctx, f.db, "SELECT number FROM created WHERE origin = 'kill' AND label = 'record ' || "+
-					"number || '!' ORDER BY rowid")
+				return storedCreated(ctx, f.db, "SELECT CAST(number AS INTEGER) FROM created WHERE origin = 'kill' AND "+
+					"label = 'record ' || CAST(number AS INTEGER) || '!' ORDER BY rowid")
 			}
 			return &kill.System{Stored: stored, Settings: func(string) map[string]string {
 				return created(map[string]string{"path": f.path, "timeout": "30s"})

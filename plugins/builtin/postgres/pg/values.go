@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// OIDs of the types that Decode converts. All other types are text.
+// OIDs of the types that Decode converts, and of numeric. All other types are text.
 const (
 	OIDBool        = 16
 	OIDBytea       = 17
