@@ -27,7 +27,7 @@ type computed struct {
 	expression *expr.Expression // nil: the constant
 }
 
-// newMapping returns the mapping of the settings, or nil if each field is the column of its name.
+// newMapping returns the mapping of the settings, or nil if every field has its own name as column.
 func newMapping(ctx context.Context, s *Settings) (*mapping, error) {
 	if len(s.Key)+len(s.Rename)+len(s.Omit)+len(s.Constant)+len(s.Expression) == 0 {
 		return nil, nil

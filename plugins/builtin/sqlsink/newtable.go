@@ -78,8 +78,8 @@ func (n *NewTable) checkName(g *Grammar, kind, name string) error {
 	return nil
 }
 
-// create creates the missing table of a row, with columns for the records of this table, the first of which requires
-// the row. It returns nil if the row deletes, because there is nothing to delete.
+// create creates the missing table of a row, with columns for the records of this table. The first record requires the
+// row. If the row only deletes, create returns nil, because there is nothing to delete.
 func (w *Writer[C]) create(ctx context.Context, first *row, records []record.Record) (*Table[C], error) {
 	creates := w.settings.Evolution == evolutionCreate
 	n, err := w.newTable(ctx, first.table, records)

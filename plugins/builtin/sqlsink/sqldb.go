@@ -251,7 +251,7 @@ func (d *DB) insert(ctx context.Context, group []*change, end string) error {
 	return nil
 }
 
-// update updates rows, and inserts those that do not exist unless they are to be marked.
+// update updates rows. It inserts missing rows, except for Mark.
 func (d *DB) update(ctx context.Context, group []*change) error {
 	first := group[0]
 	var sets []string

@@ -76,7 +76,7 @@ type Writer[C any] struct {
 	log       *slog.Logger
 	settings  Settings
 	template  *template.Template // of the table; nil: the setting is the name
-	mapping   *mapping           // nil: each field is the column of its name
+	mapping   *mapping           // nil: columns have the names of the fields
 	schemas   *schema.Cache      // nil without a registry
 	timeLimit template.TimeLimit
 	ledger    *Ledger // nil without a table of positions

@@ -11,8 +11,8 @@ import (
 // Type is the type of the values of a new column.
 type Type struct {
 	Name TypeName
-	// Precision and Scale are those of a Decimal: the maximum number of digits, and how many of them follow the point.
-	// Precision 0: there is no limit.
+	// Precision is the maximum number of digits of a Decimal, and Scale the number of digits after the point. Precision
+	// 0: there is no limit.
 	Precision, Scale int
 }
 

@@ -46,7 +46,8 @@ func (s *SQLTables) expect(t testing.TB, query, want string) {
 }
 
 // SQLValues is the query for the values that CheckCreates writes to the table typed.
-const SQLValues = "SELECT id, CASE WHEN b THEN 'yes' ELSE 'no' END, i, big, f, n, x, later, unset FROM typed ORDER BY id"
+const SQLValues = "SELECT id, CASE WHEN b THEN 'yes' ELSE 'no' END, i, big, f, n, x, later, unset FROM typed ORDER " +
+	"BY id"
 
 // CheckCreates writes to missing tables. values is the result of SQLValues.
 func (s *SQLTables) CheckCreates(t testing.TB, values string) {
@@ -118,7 +119,8 @@ func (s *SQLTables) CheckNames(t testing.TB, tooLong string) {
 	}
 	for want, r := range wrong {
 		d, ctx := s.Open("schema.evolution", "create")
-		if _, err := d.Write(ctx, []record.Record{r}); err == nil || !strings.Contains(err.Error(), want) || LostWrite(err) {
+		if _, err := d.Write(ctx, []record.Record{r}); err == nil || LostWrite(err) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -242,12 +244,13 @@ func (s *SQLTables) CheckModes(t testing.TB) {
 	}
 	flag := ", CASE WHEN gone THEN 'gone' ELSE 'there' END"
 	for table, c := range map[string]struct{ settings, columns, want string }{
-		"upserted":   {"", "", "2|c"},
-		"ignored":    {"delete ignore", "", "1|b\n2|c"},
-		"marked":     {"delete soft delete.column gone", flag, "1|b|gone\n2|c|there"},
-		"appended":   {"mode append", "", "1|a\n1|b\n1|b\n2|c\n9|"},
-		"operations": {"mode append columns.expression.op operation", ", op", "1|a|create\n1|b|delete\n1|b|update\n2|c|create\n9||delete"},
-		"kept":       {"mode append delete ignore", "", "1|a\n1|b\n2|c"},
+		"upserted": {"", "", "2|c"},
+		"ignored":  {"delete ignore", "", "1|b\n2|c"},
+		"marked":   {"delete soft delete.column gone", flag, "1|b|gone\n2|c|there"},
+		"appended": {"mode append", "", "1|a\n1|b\n1|b\n2|c\n9|"},
+		"operations": {"mode append columns.expression.op operation", ", op",
+			"1|a|create\n1|b|delete\n1|b|update\n2|c|create\n9||delete"},
+		"kept": {"mode append delete ignore", "", "1|a\n1|b\n2|c"},
 	} {
 		order := "id, x" + strings.TrimPrefix(c.columns, flag)
 		s.write(t, changes(table), append(strings.Fields(c.settings), "schema.evolution", "create")...)

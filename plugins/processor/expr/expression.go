@@ -38,7 +38,7 @@ func (x *Expression) Value(ctx context.Context, r *record.Record) (any, error) {
 // ReadsAfter reports whether the expression reads the payload after the change.
 func (x *Expression) ReadsAfter() bool { return x.environment.used["after"] }
 
-// Lacks reports whether r lacks a part that the expression reads: the payload after the change, or a field of it.
+// Lacks reports whether r lacks the payload after the change, or a field in it, that the expression reads.
 func (x *Expression) Lacks(r *record.Record) bool {
 	if !x.ReadsAfter() {
 		return false

@@ -156,8 +156,8 @@ func TestPostgresDestinationExample(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	from, to := &postgresSystem{Postgres: server.StartPostgres(t, "")}, &postgresSystem{Postgres: server.StartPostgres(t,
 		"")}
-	if err := from.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, price numeric(10,2), count int, note text); "+
-		"INSERT INTO orders VALUES (1, 2.50, 3, 'n'), (2, 1, 1, NULL)"); err != nil {
+	if err := from.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, price numeric(10,2), count int, note "+
+		"text); INSERT INTO orders VALUES (1, 2.50, 3, 'n'), (2, 1, 1, NULL)"); err != nil {
 		t.Fatal(err)
 	}
 	a := agenttest.Start(t, "")
@@ -181,7 +181,8 @@ func TestPostgresDestinationExample(t *testing.T) {
 	}
 	wait("SELECT order_id FROM orders WHERE total = 10 AND shop = 'berlin'", 1)
 	wait("SELECT count(*) FROM orders", 1)
-	wait("SELECT numeric_scale FROM information_schema.columns WHERE column_name = 'price' AND numeric_precision = 10", 2)
+	wait("SELECT numeric_scale FROM information_schema.columns WHERE column_name = 'price' AND numeric_precision = 10",
+		2)
 }
 
 // TestSyslogExample runs the example of the connector's page, with the address and the path of the test.

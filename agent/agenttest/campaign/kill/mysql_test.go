@@ -176,7 +176,8 @@ func TestMySQLCreatedDestination(t *testing.T) {
 					"concat('record ', number, '!')")
 			}
 			return &kill.System{
-				Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: stored, Settings: d.settings(created(map[string]string{})),
+				Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: stored,
+				Settings: d.settings(created(map[string]string{})),
 			}
 		},
 	})

@@ -214,15 +214,16 @@ func TestPostgresCreatedDestination(t *testing.T) {
 		System: func(t *testing.T, dir string) *kill.System {
 			p := startPostgres(t, server.PostgresDirs(t)[0], dir, "SELECT 1")
 			stored := func(ctx context.Context) ([]int, error) {
-				all, err := p.numbers(ctx, "SELECT number FROM created WHERE origin = 'kill' AND label = 'record ' || number "+
-					"|| '!'")
+				all, err := p.numbers(ctx, "SELECT number FROM created WHERE origin = 'kill' AND label = 'record ' || "+
+					"number || '!'")
 				if err != nil && strings.Contains(err.Error(), "does not exist") {
 					return nil, nil
 				}
 				return all, err
 			}
 			return &kill.System{
-				Addr: p.Addr, Server: p, Rotate: p.rotate, Stored: stored, Settings: p.settings(created(map[string]string{})),
+				Addr: p.Addr, Server: p, Rotate: p.rotate, Stored: stored,
+				Settings: p.settings(created(map[string]string{})),
 			}
 		},
 	})
