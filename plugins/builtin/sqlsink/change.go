@@ -32,8 +32,8 @@ func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, erro
 	names := slices.Sorted(maps.Keys(fields))
 	for i, n := range names {
 		if _, ok := t.Columns[n]; !ok {
-			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or remove the field with a "+
-				"processor", name, n)
+			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or leave the field out "+
+				"with columns.omit", name, n)
 		}
 		names[i] = strings.Clone(n) // does not retain the text of the record
 	}
