@@ -11,8 +11,14 @@ const descriptions = "" +
 	"timezone: Time zone of strftime in a template of prefix, such as Local or Europe/Vienna.\n" +
 	"prefixesPerHour: Maximum number of different prefixes that a template makes in an hour. A record " +
 	"with another one is refused.\n" +
-	"format: json and parquet: operation, position, payload, key and metadata of each record. lines: " +
-	"each record in the format of sdk.record.format on a line.\n" +
+	"format: json and parquet: operation, position, payload, key and metadata of each record; parquet " +
+	"can have a column for each field of the payload instead, see parquet.columns. lines: each record in " +
+	"the format of sdk.record.format on a line.\n" +
+	"parquet.columns: Columns of parquet objects. record: operation, position, payload, key and " +
+	"metadata, in which structured data is JSON. payload: each field of the payload, with the type in " +
+	"the record's schema, or else of its values.\n" +
+	"parquet.recordColumns: Parts of the record that are columns in addition to the payload: operation, " +
+	"key, position, metadata. The columns have the prefix conduit_.\n" +
 	"compression: Compression of json and lines objects. Parquet is always compressed.\n" +
 	"object.maxBytes: Maximum size in bytes of an object with several records, before compression.\n" +
 	"encryption: Server-side encryption of objects. none: the default of the bucket.\n" +

@@ -8,4 +8,18 @@ const Descriptions = "" +
 	"table: Table to write to, name or schema.name; a template when it has {{.\n" +
 	"positionTable: Table, created if it does not exist, in which the transaction that writes records " +
 	"stores their positions, for exactly-once delivery also without a key. Empty: at least once, exactly " +
-	"once with a key.\n"
+	"once with a key.\n" +
+	"mode: upsert: a record with a key inserts its row or updates it, and one without a key inserts a " +
+	"row. append: every record inserts a row. delete: every record deletes the row with its key.\n" +
+	"delete: Effect of a delete. apply: it deletes the row; with mode append, it inserts one. ignore: " +
+	"none. soft: the row stays, with true in delete.column.\n" +
+	"delete.column: Boolean column for delete: soft. It is true in rows that a delete marked, and false " +
+	"in all others.\n" +
+	"schema.evolution: refuse: records for a missing table are refused, with the statement that creates " +
+	"it. create: the table is created, with the columns of the records, and their key as primary key.\n" +
+	"columns.key: Columns of the key. Empty: the fields of the record's key.\n" +
+	"columns.rename.*: Column for the field of this name.\n" +
+	"columns.omit: Fields to omit.\n" +
+	"columns.constant.*: Text to write to the column of this name.\n" +
+	"columns.expression.*: Expression for the column of this name, in the language of the processor " +
+	"expr.map: after.price * after.count.\n"

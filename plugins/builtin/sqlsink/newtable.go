@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
 // NewTable is a table to create.
@@ -178,13 +179,13 @@ func (w *Writer[C]) declare(ctx context.Context, d *declarations, r *record.Reco
 		if err != nil {
 			return Blameless(fmt.Errorf("cannot get version %d of schema %q: %w", version, named[0], err))
 		}
-		for _, f := range codec.Fields() {
+		for _, f := range schema.Describe(codec).Fields {
 			column, ok := f.Name, true
 			if w.mapping != nil {
 				column, ok = w.mapping.column(f.Name)
 			}
 			if ok {
-				d.types[column] = d.types[column].with(declaredType(f.Types))
+				d.types[column] = d.types[column].with(declaredType(f.Type))
 				d.order = append(d.order, column)
 			}
 		}

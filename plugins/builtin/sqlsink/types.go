@@ -80,40 +80,39 @@ func typeOf(v any) Type {
 	return Type{Name: JSON}
 }
 
-// declaredType returns the type of a field with the types of a schema.
-func declaredType(all []schema.FieldType) (t Type) {
-	for _, f := range all {
-		t = t.with(fieldType(f))
+// declaredType returns the type of the values that a schema describes: of all types of a union, without null.
+func declaredType(d *schema.Description) (t Type) {
+	for _, branch := range d.Branches {
+		t = t.with(declaredType(branch))
 	}
-	return t
-}
-
-func fieldType(f schema.FieldType) Type {
-	switch f.Logical {
+	if d.Type == "union" || d.Type == "null" {
+		return t
+	}
+	switch d.Logical {
 	case "decimal", "numeric":
-		return Type{Decimal, f.Precision, f.Scale}
+		return Type{Decimal, d.Precision, d.Scale}
 	case "time-millis", "time-micros":
 		return Type{Name: Duration}
 	case "uuid", "duration":
 		return Type{Name: Text}
-	case "json", "":
+	case "json":
+		return Type{Name: JSON}
+	case "":
 	default:
 		return Type{Name: Time}
 	}
-	switch {
-	case f.Logical == "json":
-		return Type{Name: JSON}
-	case f.Avro == "boolean":
+	switch d.Type {
+	case "boolean":
 		return Type{Name: Bool}
-	case f.Avro == "int":
+	case "int":
 		return Type{Name: Int}
-	case f.Avro == "long":
+	case "long":
 		return Type{Name: Long}
-	case f.Avro == "float", f.Avro == "double":
+	case "float", "double":
 		return Type{Name: Float}
-	case f.Avro == "string", f.Avro == "enum":
+	case "string", "enum":
 		return Type{Name: Text}
-	case f.Avro == "bytes", f.Avro == "fixed":
+	case "bytes", "fixed":
 		return Type{Name: Bytes}
 	}
 	return Type{Name: JSON}

@@ -51,37 +51,38 @@ func TestTypesOfValues(t *testing.T) {
 
 // TestTypesOfSchemas checks the type of a column that a schema declares, for values of a type.
 func TestTypesOfSchemas(t *testing.T) {
-	decimal := schema.FieldType{Avro: "bytes", Logical: "decimal", Precision: 10, Scale: 2}
-	micros := schema.FieldType{Avro: "long", Logical: "timestamp-micros"}
+	decimal := &schema.Description{Type: "bytes", Logical: "decimal", Precision: 10, Scale: 2}
+	micros := &schema.Description{Type: "long", Logical: "timestamp-micros"}
 	for i, c := range []struct {
-		declared []schema.FieldType
+		declared []*schema.Description
 		value    any
 		want     sqlsink.Type
 	}{
-		{[]schema.FieldType{{Avro: "int"}}, int64(1), sqlsink.Type{Name: sqlsink.Int}},
-		{[]schema.FieldType{{Avro: "long"}}, int32(1), sqlsink.Type{Name: sqlsink.Long}},
-		{[]schema.FieldType{{Avro: "long"}}, 1.0, sqlsink.Type{Name: sqlsink.Long}},
-		{[]schema.FieldType{{Avro: "long"}}, "text", sqlsink.Type{Name: sqlsink.Text}},
-		{[]schema.FieldType{{Avro: "boolean"}}, nil, sqlsink.Type{Name: sqlsink.Bool}},
-		{[]schema.FieldType{{Avro: "double"}}, 1.0, sqlsink.Type{Name: sqlsink.Float}},
-		{[]schema.FieldType{decimal}, "1.50", sqlsink.Type{Name: sqlsink.Decimal, Precision: 10, Scale: 2}},
-		{[]schema.FieldType{decimal, {Avro: "bytes", Logical: "decimal", Precision: 12, Scale: 6}}, "1",
+		{[]*schema.Description{{Type: "int"}}, int64(1), sqlsink.Type{Name: sqlsink.Int}},
+		{[]*schema.Description{{Type: "long"}}, int32(1), sqlsink.Type{Name: sqlsink.Long}},
+		{[]*schema.Description{{Type: "long"}}, 1.0, sqlsink.Type{Name: sqlsink.Long}},
+		{[]*schema.Description{{Type: "long"}}, "text", sqlsink.Type{Name: sqlsink.Text}},
+		{[]*schema.Description{{Type: "boolean"}}, nil, sqlsink.Type{Name: sqlsink.Bool}},
+		{[]*schema.Description{{Type: "double"}}, 1.0, sqlsink.Type{Name: sqlsink.Float}},
+		{[]*schema.Description{decimal}, "1.50", sqlsink.Type{Name: sqlsink.Decimal, Precision: 10, Scale: 2}},
+		{[]*schema.Description{decimal, {Type: "bytes", Logical: "decimal", Precision: 12, Scale: 6}}, "1",
 			sqlsink.Type{Name: sqlsink.Decimal, Precision: 14, Scale: 6}},
-		{[]schema.FieldType{{Avro: "string", Logical: "numeric"}}, "1.50", sqlsink.Type{Name: sqlsink.Decimal}},
-		{[]schema.FieldType{micros, {Avro: "string"}}, "infinity", sqlsink.Type{Name: sqlsink.Time}},
-		{[]schema.FieldType{{Avro: "int", Logical: "date"}}, time.Now(), sqlsink.Type{Name: sqlsink.Time}},
-		{[]schema.FieldType{{Avro: "int", Logical: "time-millis"}}, time.Second, sqlsink.Type{Name: sqlsink.Duration}},
-		{[]schema.FieldType{{Avro: "string", Logical: "json"}}, "null", sqlsink.Type{Name: sqlsink.JSON}},
-		{[]schema.FieldType{{Avro: "string", Logical: "json"}}, json.Number("12345678901234567890.12"),
+		{[]*schema.Description{{Type: "string", Logical: "numeric"}}, "1.50", sqlsink.Type{Name: sqlsink.Decimal}},
+		{[]*schema.Description{micros, {Type: "string"}}, "infinity", sqlsink.Type{Name: sqlsink.Time}},
+		{[]*schema.Description{{Type: "int", Logical: "date"}}, time.Now(), sqlsink.Type{Name: sqlsink.Time}},
+		{[]*schema.Description{{Type: "int", Logical: "time-millis"}}, time.Second, sqlsink.Type{Name: sqlsink.Duration}},
+		{[]*schema.Description{{Type: "string", Logical: "json"}}, "null", sqlsink.Type{Name: sqlsink.JSON}},
+		{[]*schema.Description{{Type: "string", Logical: "json"}}, json.Number("12345678901234567890.12"),
 			sqlsink.Type{Name: sqlsink.Decimal}},
-		{[]schema.FieldType{{Avro: "fixed", Logical: "uuid"}}, "u", sqlsink.Type{Name: sqlsink.Text}},
-		{[]schema.FieldType{{Avro: "enum"}}, "a", sqlsink.Type{Name: sqlsink.Text}},
-		{[]schema.FieldType{{Avro: "fixed"}}, []byte("a"), sqlsink.Type{Name: sqlsink.Bytes}},
-		{[]schema.FieldType{{Avro: "array"}}, []any{}, sqlsink.Type{Name: sqlsink.JSON}},
-		{[]schema.FieldType{{Avro: "long"}, {Avro: "string"}}, 1, sqlsink.Type{Name: sqlsink.Any}},
+		{[]*schema.Description{{Type: "fixed", Logical: "uuid"}}, "u", sqlsink.Type{Name: sqlsink.Text}},
+		{[]*schema.Description{{Type: "enum"}}, "a", sqlsink.Type{Name: sqlsink.Text}},
+		{[]*schema.Description{{Type: "fixed"}}, []byte("a"), sqlsink.Type{Name: sqlsink.Bytes}},
+		{[]*schema.Description{{Type: "array"}}, []any{}, sqlsink.Type{Name: sqlsink.JSON}},
+		{[]*schema.Description{{Type: "long"}, {Type: "string"}}, 1, sqlsink.Type{Name: sqlsink.Any}},
 		{nil, "a", sqlsink.Type{Name: sqlsink.Text}},
 	} {
-		if got := sqlsink.DeclaredType(c.declared).Observed(sqlsink.TypeOf(c.value)); got != c.want {
+		union := &schema.Description{Type: "union", Branches: append(c.declared, &schema.Description{Type: "null"})}
+		if got := sqlsink.DeclaredType(union).Observed(sqlsink.TypeOf(c.value)); got != c.want {
 			t.Errorf("%d: %v with %v: got %v, want %v", i, c.declared, c.value, got, c.want)
 		}
 	}
