@@ -1,5 +1,8 @@
 // Package spec is the vocabulary of the agent: pipelines, their problems and their status, dead letters, plans, rates,
 // and the view of a cluster. It parses, validates and compares; it opens nothing and keeps no state.
+//
+// The first paragraph of the comment of a field is its description in the OpenAPI document; run go generate ./... after
+// a change.
 package spec
 
 import (

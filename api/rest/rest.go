@@ -4,6 +4,9 @@
 // The body of a request to create or replace a resource has the shape of the body that reading it returns. Fields that
 // only the agent sets, such as state and createdAt, are ignored in requests, so that a resource can be read, edited and
 // written back.
+//
+// The first paragraph of the comment of a field is its description in the OpenAPI document; run go generate ./... after
+// a change.
 package rest
 
 import (

@@ -7,7 +7,8 @@ import (
 )
 
 func TestDescription(t *testing.T) {
-	const all = "\np.settings\npath: Path: absolute, or \\n.\nbackoff.min: Pause.\n\np.other\npath: Other.\nlast: Last.\n" +
+	const all = "\np.settings\npath: Path: absolute, or \\n.\nbackoff.min: Pause.\n" +
+		"\np.other\npath: Other.\nlast: Last.\n" +
 		"\nq.settings\npath: Of q.\n"
 	for _, test := range [][3]string{
 		{"p.settings", "path", "Path: absolute, or \\n."},
