@@ -56,8 +56,8 @@ func (e *ending) String() string {
 	return ""
 }
 
-// An execution ends soon after the context of its batch, with the cause. Time stands still meanwhile, so no time limit
-// ends it.
+// An execution whose context ends fails with the cause within a few iterations. Time stands still meanwhile, so no time
+// limit ends it.
 func TestExecutionsEndWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tpl, err := template.Parse(`{{ range until 300 }}{{ range until 300 }}{{ $.Payload.After.x }}{{ end }}{{ end }}`,
