@@ -271,7 +271,7 @@ func TestRatesDropNothing(t *testing.T) {
 	})
 	stop()
 	// The next record is due after wait.Limit.
-	seen, stop = seeing(t, s, c, nil, client.Query("rate", "0.001"))
+	seen, stop = seeing(t, s, c, nil, client.Query("rate", "0.002"))
 	for range 4 {
 		w.pass("a:gen", many(1000, 1)...)
 		wait.For(t, "one is seen", func() bool { return seen() > 0 })
