@@ -23,6 +23,12 @@ var messages = []struct {
 	{"relation", "52 00004001 7075626C696300 7400 64 0002 01 696400 00000017 FFFFFFFF 00 7800 00000019 FFFFFFFF",
 		&pg.Relation{OID: 0x4001, Schema: "public", Name: "t", Identity: 'd',
 			Columns: []pg.RelationColumn{{Key: true, Name: "id", Type: 23}, {Name: "x", Type: 25}}}},
+	{"relation with numbers", "52 00004001 7075626C696300 7400 64 0003 00 6100 000006A4 000A0006 " +
+		"00 6200 000006A4 FFFFFFFF 00 6300 000006A4 00050802",
+		&pg.Relation{OID: 0x4001, Schema: "public", Name: "t", Identity: 'd',
+			Columns: []pg.RelationColumn{{Name: "a", Type: pg.OIDNumeric, TypeName: "numeric(10,2)"},
+				{Name: "b", Type: pg.OIDNumeric, TypeName: "numeric"},
+				{Name: "c", Type: pg.OIDNumeric, TypeName: "numeric(5,-2)"}}}},
 	{"insert", "49 00004001 4E 0002 74 00000001 31 6E",
 		&pg.Insert{Relation: 0x4001, New: pg.Tuple{{Kind: 't', Text: []byte("1")}, {Kind: 'n'}}}},
 	{"update", "55 00004001 4E 0002 74 00000001 31 75",

@@ -43,7 +43,7 @@ func (st *stream) describe(ctx context.Context, m *pg.Relation) (*relation, erro
 		r.schema, r.name = known.Collection()
 	}
 	for i, c := range m.Columns {
-		r.columns = append(r.columns, pg.Column{Name: c.Name, OID: c.Type})
+		r.columns = append(r.columns, pg.Column{Name: c.Name, OID: c.Type, TypeName: c.TypeName})
 		if c.Key && !r.full {
 			r.keys = append(r.keys, i)
 		}

@@ -125,6 +125,8 @@ type RelationColumn struct {
 	Key  bool // part of the replica identity
 	Name string
 	Type uint32 // OID
+	// TypeName is the type in SQL syntax if it is numeric, whose OID does not include the precision.
+	TypeName string
 }
 
 // Tuple has a value for each column of the relation.
@@ -214,10 +216,23 @@ func (r *reader) relation() *Relation {
 			break
 		}
 		c := RelationColumn{Key: r.byte()&1 == 1, Name: r.text(), Type: r.uint32()}
-		r.uint32() // type modifier
+		if modifier := int32(r.uint32()); c.Type == OIDNumeric {
+			c.TypeName = numericType(modifier)
+		}
 		rel.Columns = append(rel.Columns, c)
 	}
 	return rel
+}
+
+// numericType returns the type numeric with a type modifier, as format_type does.
+func numericType(modifier int32) string {
+	const header = 4 // bytes, which are part of the modifier
+	if modifier < header {
+		return "numeric"
+	}
+	modifier -= header
+	scale := (modifier&0x7ff ^ 1024) - 1024 // eleven bits with a sign
+	return fmt.Sprintf("numeric(%d,%d)", modifier>>16&0xffff, scale)
 }
 
 func (r *reader) update() *Update {
