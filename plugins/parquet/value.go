@@ -3,6 +3,7 @@ package parquet
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -213,7 +214,7 @@ func numberText(v any) (string, error) {
 	case string, json.Number, float32, float64, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		return record.Text(v)
 	}
-	return "", fmt.Errorf("not a number")
+	return "", errors.New("not a number")
 }
 
 // hasNanos reports whether v is a time that microseconds cannot represent.
