@@ -64,7 +64,7 @@ func numbered(n int) record.Record {
 	return plugintest.Row(n, record.OperationCreate, map[string]any{"n": n}, map[string]any{"n": n})
 }
 
-// TestTableIsCreatedOnce creates a table for the first of many writes, with the type of its key.
+// TestTableIsCreatedOnce checks that only the first of many writes creates the table, with integers in the key.
 func TestTableIsCreatedOnce(t *testing.T) {
 	d := &creator{}
 	write := d.open(t, sqlsink.Settings{Evolution: "create"})
@@ -79,8 +79,7 @@ func TestTableIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// TestTableCreatedMeanwhile creates a table that another connector creates at the same time. The error of one that
-// exists has no effect.
+// TestTableCreatedMeanwhile checks that Create may fail if another connector creates the table at the same time.
 func TestTableCreatedMeanwhile(t *testing.T) {
 	d := &creator{fails: errors.New("it exists"), meanwhile: true}
 	if n, err := d.open(t, sqlsink.Settings{Evolution: "create"})(numbered(1)); n != 1 || err != nil {
