@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -14,28 +15,51 @@ func TestRawLane(t *testing.T) {
 	raw := map[string]string{"path": "out", "sdk.record.format": "template",
 		"sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}
 	in := spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "file", Settings: map[string]string{"path": "in.log"}}
-	groups := in
-	groups.Settings = map[string]string{"path": "in.log", "multiline.start": "^x"}
+	with := func(c spec.Connector, name, value string) spec.Connector {
+		c.Settings = maps.Clone(c.Settings)
+		c.Settings[name] = value
+		return c
+	}
 	other := spec.Connector{ID: "other", Type: spec.TypeSource, Plugin: "generator"}
 	lines := spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "file", Settings: raw}
 	records := spec.Connector{ID: "log", Type: spec.TypeDestination, Plugin: "log"}
 	processors := []spec.Processor{{ID: "p", Plugin: "field.set"}}
-	processed := lines
-	processed.Processors = processors
-	of := func(all ...spec.Connector) []spec.Connector { return all }
-	const off = "off: processors or conditions look at the records"
+	processed, processedSource, conditional := lines, in, lines
+	processed.Processors, processedSource.Processors = processors, processors
+	conditional.Condition = `{{ eq .Metadata.a "b" }}`
+	of := func(all ...spec.Connector) spec.Pipeline { return spec.Pipeline{Connectors: all} }
+	whole := of(in, lines)
+	whole.Processors = processors
+	const (
+		off     = "off: processors or conditions look at the records"
+		gathers = "sdk.batch.size or sdk.batch.delay gathers records"
+	)
 	for name, one := range map[string]struct {
 		p    spec.Pipeline
 		want string
 	}{
-		"on":         {spec.Pipeline{Connectors: of(in, other, lines)}, "on"},
-		"one of two": {spec.Pipeline{Connectors: of(in, records, lines)}, "on"},
-		"no source":  {spec.Pipeline{Connectors: of(other, lines)}, ""},
-		"processors": {spec.Pipeline{Connectors: of(in, lines), Processors: processors}, off},
-		"no lines":   {spec.Pipeline{Connectors: of(in, records)}, "off: destination log: its connector has no lines"},
-		"own processor": {spec.Pipeline{Connectors: of(in, processed)},
-			"off: destination out: processors look at the records"},
-		"groups": {spec.Pipeline{Connectors: of(groups, lines)}, "off: multiline.start groups the lines"},
+		"on":          {of(in, other, lines), "on"},
+		"one of two":  {of(in, records, lines), "on"},
+		"no source":   {of(other, lines), ""},
+		"a reference": {of(with(in, "path", "${IN}"), with(lines, "path", "${OUT}")), "on"},
+		"invalid":     {of(with(in, "start", "middle"), lines), ""},
+
+		"processors":          {whole, off},
+		"of the source":       {of(processedSource, lines), off},
+		"a condition":         {of(in, conditional), off},
+		"groups":              {of(with(in, "multiline.start", "^x"), lines), "off: multiline.start groups the lines"},
+		"a batch of a source": {of(with(in, "sdk.batch.size", "9"), lines), "off: " + gathers},
+		"a delay of a source": {of(with(in, "sdk.batch.delay", "1s"), lines), "off: " + gathers},
+		"no lines":            {of(in, records), "off: destination log: its connector has no lines"},
+		"own processor":       {of(in, processed), "off: destination out: processors look at the records"},
+		"a format": {of(in, with(lines, "sdk.record.format", "opencdc/json")),
+			"off: destination out: sdk.record.format is not a template of the payload alone"},
+		"a batch": {of(in, with(lines, "sdk.batch.size", "9")), "off: destination out: " + gathers},
+		"a delay": {of(in, with(lines, "sdk.batch.delay", "1s")), "off: destination out: " + gathers},
+		"a rate": {of(in, with(lines, "sdk.rate.perSecond", "9")),
+			"off: destination out: sdk.rate.perSecond limits the rate"},
+		"a path that is a template": {of(in, with(lines, "path", "{{ .Operation }}")),
+			"off: destination out: path is a template"},
 	} {
 		got := c.RawLane(t.Context(), &one.p)
 		if got["in"] != one.want || len(got) > 1 {

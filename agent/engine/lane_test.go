@@ -27,6 +27,7 @@ type lineSource struct {
 	*rand.Rand
 	total   int
 	why     string       // of NoLines
+	acks    bool         // it waits for acknowledgements
 	blocks  atomic.Int64 // batches of lines returned
 	freed   atomic.Int64
 	next    int
@@ -35,7 +36,7 @@ type lineSource struct {
 }
 
 func (s *lineSource) NoLines() string   { return s.why }
-func (s *lineSource) IgnoresAcks() bool { return true }
+func (s *lineSource) IgnoresAcks() bool { return !s.acks }
 
 func (s *lineSource) Open(_ context.Context, pos record.Position) error {
 	s.next, _ = strconv.Atoi(string(pos))
@@ -400,5 +401,66 @@ func TestNoLaneWithProcessors(t *testing.T) {
 	}
 	if n := bytes.Count(d.text, []byte("\n")); n != s.total/2 || s.blocks.Load() > 0 {
 		t.Errorf("wrote %d lines, read %d blocks", n, s.blocks.Load())
+	}
+}
+
+// A stage says why no lines pass: each thing that looks at records, in the source, between and in the destination.
+func TestLaneSaysWhyItIsOff(t *testing.T) {
+	observe := func(id string) func(*world, *lineSource, *lineDestination) {
+		return func(w *world, _ *lineSource, _ *lineDestination) {
+			t.Cleanup(w.taps.Observe(id, func(*record.Batch) {}))
+		}
+	}
+	process := func(at string) func(*world, *lineSource, *lineDestination) {
+		return func(w *world, _ *lineSource, _ *lineDestination) {
+			w.processor(at, "look", func(context.Context, *sdk.ProcessBatch) error { return nil })
+		}
+	}
+	const processors = "off: processors or conditions look at the records"
+	for _, c := range []struct {
+		name string
+		set  func(*world, *lineSource, *lineDestination)
+		want string
+	}{
+		{"nothing", func(*world, *lineSource, *lineDestination) {}, "on"},
+		{"source without lines", func(_ *world, s *lineSource, _ *lineDestination) { s.why = sdk.WithoutLines },
+			""},
+		{"setting of the source", func(_ *world, s *lineSource, _ *lineDestination) { s.why = "it groups" },
+			"off: source p:src: it groups"},
+		{"acknowledgements", func(_ *world, s *lineSource, _ *lineDestination) { s.acks = true },
+			"off: source p:src waits for acknowledgements of records"},
+		{"processor of the source", process("src"), processors},
+		{"processor of the pipeline", process(""), processors},
+		{"processor of the destination", process("dst"), "off: processors look at the records for p:dst"},
+		{"condition", func(w *world, _ *lineSource, _ *lineDestination) {
+			w.spec.Connectors[1].Condition = divides(2)
+		}, processors},
+		{"inspector of the source", observe("p:src"), "off: an inspector looks at the records of p:src"},
+		{"inspector of the destination", observe("p:dst"), "off: an inspector looks at the records for p:dst"},
+		{"inspector before the destination", observe(engine.TapIn("p:dst")),
+			"off: an inspector looks at the records for p:dst"},
+		{"setting of the destination", func(_ *world, _ *lineSource, d *lineDestination) {
+			why := "it has a format"
+			d.why.Store(&why)
+		}, "off: destination p:dst: it has a format"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.taps, w.stats = &engine.TapPoints{}, &measure.Pipeline{}
+			r := rand.New(rand.NewPCG(1, 5))
+			s, d := &lineSource{Rand: r, stopped: make(chan struct{})}, newLineDestinations(t, r, 1, 0)[0]
+			w.plugins.sources["p:src"] = s
+			w.spec.Connectors = []spec.Connector{{ID: "src", Type: spec.TypeSource, Plugin: "src"}}
+			w.destination("dst", d.fakeDestination)
+			w.plugins.destinations["p:dst"] = d
+			c.set(w, s, d)
+			l := w.begin(t.Context())
+			if got := l.Stages(nil)[0].RawLane; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if err := l.stop(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
