@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -47,13 +48,13 @@ func runAgent(ctx context.Context, dir string) error {
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	started := func(*agent.Agent) { _ = os.WriteFile(upFile(dir), nil, 0o600) }
+	started := func(a *agent.Agent) { _ = os.WriteFile(upFile(dir), []byte(a.Address()), 0o600) }
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
 		References: parts.References(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 
-// upFile exists once the agent is up and handles signals.
+// upFile exists once the agent is up and handles signals. It has the address of the API.
 func upFile(dir string) string { return filepath.Join(dir, "up") }
 
 // process is the agent of a flow, in a separate process.
@@ -90,6 +91,12 @@ func (p *process) terminate() error {
 		return fmt.Errorf("the agent did not end well: %w", err)
 	}
 	return nil
+}
+
+// api returns a client of the agent, whose calls fail while the agent is down.
+func (p *process) api() *client.Client {
+	address, _ := os.ReadFile(upFile(p.dir))
+	return &client.Client{URL: "http://" + string(address)}
 }
 
 func (p *process) tail() []byte { return p.log.bytes() }

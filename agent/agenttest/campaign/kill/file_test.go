@@ -14,10 +14,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
@@ -56,34 +60,132 @@ func TestFileSource(t *testing.T) {
 // the source guarantees order within each file.
 func TestFilesSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
+	rotated := &rotatedFiles{append: appendNumbers}
+	kill.RunSource(t, kill.Source{Plugin: "builtin:file", Group: rotated.group, System: rotated.system})
+}
+
+// rotatedFiles is a system of several files that are rotated now and then.
+type rotatedFiles struct {
+	append func(path string, first, n int) error
+	of     []int       // file of each number
+	known  map[int]int // by file: the last written number when a position contained the file
+}
+
+func (r *rotatedFiles) group(number int) int { return r.of[number-1] }
+
+func (r *rotatedFiles) system(_ *testing.T, dir string) *kill.System {
 	const files = 5
-	var of []int           // file of each number
-	known := map[int]int{} // by file: the last written number when a position contained the file
-	kill.RunSource(t, kill.Source{
-		Plugin: "builtin:file",
-		Group:  func(number int) int { return of[number-1] },
-		System: func(_ *testing.T, dir string) *kill.System {
-			return &kill.System{
-				Settings: func(string) map[string]string {
-					return map[string]string{"path": filepath.Join(dir, "*.log")}
-				},
-				Produce: func(_ context.Context, first, n int) error {
-					k := first % files
-					path := filepath.Join(dir, strconv.Itoa(k)+".log")
-					if known[k] == 0 && positionHas(dir, path) { // else the file would not be read when it is rotated
-						known[k] = first
-					}
-					if first%17 == 0 && known[k] != 0 && first > known[k]+50 {
-						_ = os.Rename(path, path+"."+strconv.Itoa(first))
-					}
-					for range n {
-						of = append(of, k)
-					}
-					return appendNumbers(path, first, n)
-				},
+	r.known = map[int]int{}
+	return &kill.System{
+		Settings: func(string) map[string]string {
+			return map[string]string{"path": filepath.Join(dir, "*.log")}
+		},
+		Produce: func(_ context.Context, first, n int) error {
+			k := first % files
+			path := filepath.Join(dir, strconv.Itoa(k)+".log")
+			if r.known[k] == 0 && positionHas(dir, path) { // else the file would not be read when it is rotated
+				r.known[k] = first
 			}
+			if first%17 == 0 && r.known[k] != 0 && first > r.known[k]+50 {
+				_ = os.Rename(path, path+"."+strconv.Itoa(first))
+			}
+			for range n {
+				r.of = append(r.of, k)
+			}
+			return r.append(path, first, n)
+		},
+	}
+}
+
+// TestRawLaneSource copies lines of files that are rotated to a file that is rotated, on the raw lane. Meanwhile an
+// inspector is opened and closed, which takes the lines off the lane.
+func TestRawLaneSource(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	rotated := &rotatedFiles{append: appendLongLines}
+	seen := &inspections{}
+	kill.RunSource(t, kill.Source{
+		Plugin: "builtin:file", Group: rotated.group, System: rotated.system, Times: 5, Beside: seen.run,
+		Output: func(dir string) (map[string]string, func(context.Context) ([]int, error)) {
+			path := filepath.Join(dir, "out.jsonl")
+			return map[string]string{"path": path, "rotate.size": "200000", "rotate.compression": "zstd",
+					"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`},
+				func(ctx context.Context) ([]int, error) { return rotatedRecords(ctx, path, longNumber) }
 		},
 	})
+	if seen.records.Load() == 0 || seen.on.Load() == 0 || seen.off.Load() == 0 {
+		t.Errorf("%d records were inspected; the raw lane was on %d times, off %d times", seen.records.Load(),
+			seen.on.Load(), seen.off.Load())
+	}
+}
+
+// longLine returns the line of a number. Its length makes most writes long enough for the raw lane.
+func longLine(n int) string {
+	return fmt.Sprintf("%d %s", n, strings.Repeat(strconv.Itoa(n%10), 500+n%1500))
+}
+
+// appendLongLines appends a long line for each number to a file, in one write.
+func appendLongLines(path string, first, n int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	var text strings.Builder
+	for i := range n {
+		text.WriteString(longLine(first+i) + "\n")
+	}
+	_, err = f.WriteString(text.String())
+	return err
+}
+
+// longNumber returns the number of a line of appendLongLines; ok is false if the line is torn.
+func longNumber(line []byte) (n int, ok bool) {
+	text := strings.TrimSuffix(string(line), "\n")
+	number, _, _ := strings.Cut(text, " ")
+	n, err := strconv.Atoi(number)
+	return n, err == nil && text == longLine(n)
+}
+
+// inspections opens and closes inspectors, and counts what they see and the states of the raw lane.
+type inspections struct{ records, on, off atomic.Int64 }
+
+func (i *inspections) run(ctx context.Context, api func() *client.Client) {
+	for n := 0; ctx.Err() == nil; n++ {
+		i.look(ctx, api(), &i.on, "on")
+		one, stop := context.WithTimeout(ctx, time.Second) // the agent may be killed, or the source be idle
+		see := i.see(ctx, api, stop)
+		switch n % 3 {
+		case 0:
+			_ = api().Inspect(one, "kill:source", nil, see)
+		case 1:
+			_ = api().InspectIn(one, "kill:file", nil, see)
+		case 2:
+			_ = api().Inspect(one, "kill:file", nil, see)
+		}
+		stop()
+	}
+}
+
+// see counts a record, and ends the inspection at some of them.
+func (i *inspections) see(ctx context.Context, api func() *client.Client, stop func()) func(client.Message) error {
+	return func(client.Message) error {
+		if i.records.Add(1)%20 == 0 {
+			i.look(ctx, api(), &i.off, "off: an inspector looks at the records")
+			stop()
+		}
+		return nil
+	}
+}
+
+// look counts in n whether the raw lane has a state.
+func (i *inspections) look(ctx context.Context, api *client.Client, n *atomic.Int64, state string) {
+	status, err := api.Status(ctx, "kill")
+	if err != nil || status.Rates == nil {
+		return // the agent is down
+	}
+	if strings.HasPrefix(status.Rates.Stages["kill:source"].RawLane, state) {
+		n.Add(1)
+	}
 }
 
 // positionHas reports whether the store of an agent has a position with a file.
@@ -217,7 +319,18 @@ func packedNumbers(pattern string) (all []int, err error) {
 }
 
 // rotatedNumbers returns the numbers in a file and in its rotated files, some of which are compressed meanwhile.
-func rotatedNumbers(ctx context.Context, path string) (all []int, err error) {
+func rotatedNumbers(ctx context.Context, path string) ([]int, error) {
+	return rotatedRecords(ctx, path, func(line []byte) (int, bool) {
+		var payload struct{ N int }
+		err := json.Unmarshal(line, &payload)
+		return payload.N, err == nil
+	})
+}
+
+// rotatedRecords is rotatedNumbers for lines whose number is returned by number, which reports torn lines, too.
+func rotatedRecords(
+	ctx context.Context, path string, number func(line []byte) (n int, ok bool),
+) (all []int, err error) {
 	names, err := filepath.Glob(path[:len(path)-len(".jsonl")] + "-*.jsonl*")
 	if err != nil {
 		return nil, err
@@ -237,9 +350,8 @@ func rotatedNumbers(ctx context.Context, path string) (all []int, err error) {
 			return nil, err
 		}
 		for line := range bytes.Lines(content) {
-			var payload struct{ N int }
-			if json.Unmarshal(line, &payload) == nil { // else it is torn
-				all = append(all, payload.N)
+			if n, ok := number(line); ok {
+				all = append(all, n)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -31,10 +32,11 @@ type flow struct {
 	produce  func(ctx context.Context, first, n int) error
 	interval time.Duration
 	arrived  func(ctx context.Context) ([]int, error)
-	snapshot bool // of Source
-	repeated int  // records so far
-	times    int  // of Destination
-	writes   bool // into the system
+	snapshot bool                                                 // of Source
+	repeated int                                                  // records so far
+	times    int                                                  // faults per round; 0: one
+	beside   func(ctx context.Context, api func() *client.Client) // of Source
+	writes   bool                                                 // into the system
 
 	target  atomic.Int64 // number up to which records must arrive before the next fault
 	reached atomic.Int64 // highest number that has arrived

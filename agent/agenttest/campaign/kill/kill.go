@@ -20,9 +20,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -83,6 +85,13 @@ type Source struct {
 	Snapshot   bool                                   // changes may interleave with a snapshot: faults begin after it
 	Skip       map[Fault]string                       // faults that do not apply, with the reason
 	Interval   time.Duration                          // between two calls of Produce; 0: 10 ms
+	Times      int                                    // faults per round; 0: one
+	// Output returns the settings of the file destination, and the function that reads the numbers of all records in
+	// the order of writing. nil: one file of records as JSON.
+	Output func(dir string) (settings map[string]string, stored func(ctx context.Context) ([]int, error))
+	// Beside runs while records flow, with the API of the agent, which a fault may end at any time. It returns when
+	// ctx ends. nil: nothing runs.
+	Beside func(ctx context.Context, api func() *client.Client)
 }
 
 // Destination is the case of a destination. Its records have structured payloads,
@@ -167,8 +176,11 @@ func RunSource(t *testing.T, c Source) {
 	if number == nil {
 		number = NumberOf
 	}
-	f.produce, f.interval, f.snapshot = f.system.Produce, c.Interval, c.Snapshot
+	f.produce, f.interval, f.snapshot, f.times, f.beside = f.system.Produce, c.Interval, c.Snapshot, c.Times, c.Beside
 	f.arrived = (&lines{path: output, number: number}).read
+	if c.Output != nil {
+		f.pipeline.Connectors[1].Settings, f.arrived = c.Output(dir)
+	}
 	f.promise = promise{group: c.Group, unordered: c.NoOrder, reread: c.Reread}
 	f.run(c.Skip)
 }
@@ -216,6 +228,13 @@ func between() int {
 
 func (f *flow) run(skip map[Fault]string) {
 	f.start()
+	if f.beside != nil {
+		ctx, cancel := context.WithCancel(f.t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { f.beside(ctx, f.agent.api) })
+		defer done.Wait()
+		defer cancel()
+	}
 	if f.snapshot {
 		if err := f.passSnapshot(); err != nil {
 			f.t.Fatal(err)
