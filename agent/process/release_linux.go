@@ -9,10 +9,15 @@ import (
 )
 
 // ReleaseMemory returns memory to the kernel that only startup needed: memory freed by the collector, and the pages of
-// the executable. When code or constants on these pages are used again, the kernel maps them again from its cache;
-// most initialization code never is.
+// the executable.
 func ReleaseMemory() error {
 	debug.FreeOSMemory()
+	return ReleasePages()
+}
+
+// ReleasePages returns the pages of the executable to the kernel. When code or constants on these pages are used again,
+// the kernel maps them again from its cache; most initialization code never is.
+func ReleasePages() error {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("cannot find the executable: %w", err)

@@ -9,3 +9,6 @@ func ReleaseMemory() error {
 	debug.FreeOSMemory()
 	return nil
 }
+
+// ReleasePages does nothing.
+func ReleasePages() error { return nil }

@@ -98,6 +98,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
 		process.LimitMemory(process.MemoryLimitOf(c.Memory.Limit))
 	}
+	releasePages(log) // of the initialization of packages, most of all that startup needs
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	started := func(a *agent.Agent) {
@@ -144,6 +145,7 @@ const startupTime = 2 * time.Second
 // releaseMemory releases memory that is no longer needed, after startup and then ever less often, until ctx ends: a
 // thousand pipelines start longer than a few, and a single query of the interface needs memory as startup does.
 func releaseMemory(ctx context.Context, log *slog.Logger) {
+	releasePages(log)
 	const less = 4
 	for pause := startupTime; ; pause *= less {
 		select {
@@ -154,5 +156,13 @@ func releaseMemory(ctx context.Context, log *slog.Logger) {
 		if err := process.ReleaseMemory(); err != nil {
 			log.Debug("cannot release memory used only for a time", "component", "agent", "err", err)
 		}
+	}
+}
+
+// releasePages releases the pages of the executable, so that those of one phase of startup do not add to the peak of the
+// next one.
+func releasePages(log *slog.Logger) {
+	if err := process.ReleasePages(); err != nil {
+		log.Debug("cannot release memory used only for a time", "component", "agent", "err", err)
 	}
 }
