@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -82,9 +81,7 @@ func (a *agent) peak() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	kib, err := strconv.Atoi(strings.Fields(after + " ?")[0])
-	return float64(kib) / 1024, err
+	return memoryIn(string(status), "VmHWM")
 }
 
 // usage is CPU time used since the start.

@@ -136,6 +136,9 @@ type moved struct{ rate, cpu, memory float64 }
 
 // benchmark runs a benchmark of package kill once.
 func (b *bench) benchmark(ctx context.Context, pattern string) (m moved, err error) {
+	if err := buildTest(ctx, b.kill, "/agent/agenttest/campaign/kill"); err != nil {
+		return m, err
+	}
 	cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
 	cmd.Dir = filepath.Join("agent", "agenttest", "campaign", "kill") // servers of other modules are built from here
 	out, err := cmd.CombinedOutput()

@@ -35,6 +35,9 @@ var reported = regexp.MustCompile(`\s(\d+)\s.*\s([\d.]+) cpu-ns/record\s+([\d.]+
 // benchmark is a case that runs a benchmark of package e2e.
 func benchmark(name, pattern string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+		if err := buildTest(ctx, b.loop, "/agent/agenttest/e2e"); err != nil {
+			return nil, err
+		}
 		cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench="+pattern,
 			fmt.Sprintf("-test.benchtime=%v", b.seconds/2))
 		cmd.Dir = b.dir

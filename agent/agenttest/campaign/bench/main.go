@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -30,6 +31,8 @@ type suite struct {
 	title   string
 	columns []column
 	cases   []testCase
+	// after prints what follows from the results, by case and round; nil: nothing.
+	after func(s suite, cases []testCase, runs [][][]float64)
 }
 
 // testCase is a line of a table.
@@ -38,6 +41,7 @@ type testCase struct {
 	// measure runs the case once. It returns a value for each column of the table.
 	measure func(ctx context.Context, b *bench) ([]float64, error)
 	long    bool // it takes much time or space, and runs only on request
+	again   bool // it runs twice per round, as the first case does
 }
 
 // bench holds the environment and the duration of the measurements.
@@ -49,14 +53,16 @@ type bench struct {
 	kill       string   // the test binary of package kill
 	dir        string   // directory of the run; empty at its start
 	seconds    time.Duration
-	bare       float64 // records/s of the last case without an agent
-	group      string  // directory of the control group for agents, empty for none
+	records    int       // of the flows of rivals
+	ours       []float64 // figures of the agent's last run in these
+	bare       float64   // records/s of the last case without an agent
+	group      string    // directory of the control group for agents, empty for none
 }
 
 // suites returns all suites, including the comparison with a Conduit if its executable is named.
 func suites(conduit string) []suite {
 	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency,
-		fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers}
+		fairness, sharing, ackLag, loop, processors, stages, modules, connectors, peers, rivals(conduit)}
 	if conduit != "" {
 		all = append(all, beside(conduit))
 	}
@@ -72,6 +78,8 @@ func main() {
 	long := flag.Bool("long", false, "also the cases that take much time, memory and disk")
 	list := flag.Bool("list", false, "list the cases")
 	conduit := flag.String("conduit", "", "executable of a Conduit to run the same pipeline files with")
+	install := flag.Bool("rivals", false, "build or unpack other programs that are missing in the cache directory")
+	records := flag.Int("records", 1_000_000, "how many records the cases of other programs move")
 	flag.Parse()
 	selected := choose(suites(*conduit), *only, *long)
 	switch {
@@ -87,7 +95,15 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, selected, *rounds, time.Duration(*seconds*float64(time.Second)), *dir)
+	if *install {
+		for _, r := range allRivals {
+			if err := r.install(ctx); err != nil {
+				log.Print(err) // the table says that it is missing
+			}
+		}
+	}
+	b := &bench{seconds: time.Duration(*seconds * float64(time.Second)), records: *records}
+	err := b.runAll(ctx, selected, *rounds, *dir)
 	switch {
 	case ctx.Err() != nil:
 		log.Fatal("interrupted")
@@ -110,20 +126,20 @@ func choose(all []suite, only string, long bool) []suite {
 	return selected
 }
 
-func run(ctx context.Context, selected []suite, rounds int, seconds time.Duration, dir string) error {
+// runAll builds what is measured, and measures the cases of all suites.
+func (b *bench) runAll(ctx context.Context, selected []suite, rounds int, dir string) error {
 	work, err := os.MkdirTemp(dir, "conduit-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	b := &bench{binary: filepath.Join(work, "conduit"), connectors: filepath.Join(work, "connectors"),
-		loop: filepath.Join(work, "loop"), kill: filepath.Join(work, "kill"), dir: filepath.Join(work, "run"),
-		seconds: seconds}
+	b.binary, b.connectors = filepath.Join(work, "conduit"), filepath.Join(work, "connectors")
+	b.loop, b.kill, b.dir = filepath.Join(work, "loop"), filepath.Join(work, "kill"), filepath.Join(work, "run")
 	if err := b.build(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("%d CPUs, %s %s/%s, %d rounds of %v, load before: %s\n",
-		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds, seconds, load())
+		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds, b.seconds, load())
 	for _, s := range selected {
 		if err := b.run(ctx, s, rounds); err != nil {
 			return fmt.Errorf("cannot measure %s: %w", s.name, err)
@@ -139,15 +155,11 @@ func (b *bench) build(ctx context.Context) error {
 	connector := repository + "/agent/agenttest/campaign/bench/connector"
 	for target, args := range map[string][]string{
 		b.binary: {"build", "-ldflags", "-s -w", "-o", b.binary, repository + "/cmd/conduit"},
-		b.loop:   {"test", "-c", "-o", b.loop, repository + "/agent/agenttest/e2e"},
-		b.kill:   {"test", "-c", "-o", b.kill, repository + "/agent/agenttest/campaign/kill"},
 		filepath.Join(b.connectors, "conduit-connector-generator"): {"build", "-ldflags", "-s -w", "-o",
 			b.connectors + "/conduit-connector-generator", connector},
 	} {
-		build := exec.CommandContext(ctx, "go", args...)
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("cannot build %s: %w", target, err)
+		if err := buildOnce(ctx, target, args...); err != nil {
+			return err
 		}
 	}
 	// The name of the executable selects the connector.
@@ -160,15 +172,47 @@ func (b *bench) build(ctx context.Context) error {
 	return nil
 }
 
+// buildOnce runs the go command with args to build target, unless it is there.
+func buildOnce(ctx context.Context, target string, args ...string) error {
+	if exists(target) {
+		return nil
+	}
+	build := exec.CommandContext(ctx, "go", args...)
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("cannot build %s: %w", target, err)
+	}
+	return nil
+}
+
+// buildTest builds the test binary of a package, unless it is there.
+func buildTest(ctx context.Context, target, of string) error {
+	return buildOnce(ctx, target, "test", "-c", "-o", target, repository+of)
+}
+
+// controlled is the end of the name of a case that runs again.
+const controlled = " (A/A control)"
+
 // run measures the cases of s and prints the table.
 func (b *bench) run(ctx context.Context, s suite, rounds int) error {
-	control := s.cases[0]
-	control.name += " (A/A control)"
-	cases := append(slices.Clone(s.cases), control)
-	runs := make([][][]float64, len(cases))
+	cases := slices.Clone(s.cases)
+	for i, c := range s.cases {
+		if i == 0 || c.again {
+			c.name += controlled
+			cases = append(cases, c)
+		}
+	}
+	runs, instead := make([][][]float64, len(cases)), make([]unmeasured, len(cases))
 	for range rounds {
 		for i, c := range cases {
+			if instead[i] != "" {
+				continue
+			}
 			values, err := b.measure(ctx, c)
+			if errors.As(err, &instead[i]) {
+				runs[i] = nil
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
@@ -178,7 +222,14 @@ func (b *bench) run(ctx context.Context, s suite, rounds int) error {
 	fmt.Printf("\n%s (load after: %s)\n\n", s.title, load())
 	head(s.columns)
 	for i, c := range cases {
+		if instead[i] != "" {
+			fmt.Printf("| %s | %s |%s\n", c.name, instead[i], strings.Repeat(" |", len(s.columns)-1))
+			continue
+		}
 		line(c.name, s.columns, runs[i])
+	}
+	if s.after != nil {
+		s.after(s, cases, runs)
 	}
 	return nil
 }

@@ -39,9 +39,8 @@ func inMemory(mib int) testCase {
 			alone := *b
 			b = &alone
 			b.group, b.connectors = group, b.path("none") // specifications would be read within the group
-			if out, err := exec.CommandContext(ctx, "dd", "if="+b.binary, "iflag=nocache",
-				"count=0").CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("cannot take %s out of the page cache: %w: %s", b.binary, err, out)
+			if err := uncache(ctx, b.binary); err != nil {
+				return nil, err
 			}
 			began := time.Now()
 			var first, faults, own float64
@@ -55,6 +54,16 @@ func inMemory(mib int) testCase {
 				})
 			return []float64{f.records, first, f.perSecond(), faults, own}, err
 		}}
+}
+
+// uncache takes a file out of the page cache.
+func uncache(ctx context.Context, path string) error {
+	for _, args := range [][]string{{"sync", path}, {"dd", "if=" + path, "iflag=nocache", "count=0"}} {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot take %s out of the page cache: %w: %s", path, err, out)
+		}
+	}
+	return nil
 }
 
 // newGroup creates a control group with limits and returns its directory. The first limits are for version 1 of control
@@ -103,8 +112,14 @@ func (a *agent) memory() (faults, own float64, err error) {
 	if faults, err = strconv.ParseFloat(fields[9], 64); err != nil {
 		return 0, 0, err
 	}
-	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	own, err = memoryIn(string(status), "RssAnon")
+	return faults, own, err
+}
+
+// memoryIn returns a field of /proc/PID/status in MiB.
+func memoryIn(status, field string) (float64, error) {
+	_, after, _ := strings.Cut(status, "\n"+field+":")
 	kib, _, _ := strings.Cut(strings.TrimSpace(after), " ")
-	own, err = strconv.ParseFloat(kib, 64)
-	return faults, own / 1024, err
+	n, err := strconv.ParseFloat(kib, 64)
+	return n / 1024, err
 }

@@ -88,6 +88,9 @@ var stageTimes = regexp.MustCompile(`BenchmarkStage/(\w+)/.*\s(\d+)\s+[\d.]+ ns/
 
 // stage runs the bare loop, reading alone, and reading with a processor.
 func (b *bench) stage(ctx context.Context, name string) ([]float64, error) {
+	if err := buildTest(ctx, b.loop, "/agent/agenttest/e2e"); err != nil {
+		return nil, err
+	}
 	cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench=^BenchmarkStage$/^(loop|read|process)$/^"+
 		regexp.QuoteMeta(name)+"$",
 		fmt.Sprintf("-test.benchtime=%v", b.seconds/4))
