@@ -126,7 +126,7 @@ func choose(all []suite, only string, long bool) []suite {
 	return selected
 }
 
-// runAll builds what is measured, and measures the cases of all suites.
+// runAll builds the binaries, and measures the cases of all suites.
 func (b *bench) runAll(ctx context.Context, selected []suite, rounds int, dir string) error {
 	work, err := os.MkdirTemp(dir, "conduit-bench-")
 	if err != nil {

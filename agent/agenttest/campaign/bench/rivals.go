@@ -71,7 +71,7 @@ type moving struct {
 // program is a rival with the configuration for a flow.
 type program struct {
 	name string
-	// config returns the content of its configuration file for n records in dir.
+	// config returns the configuration for n records in dir.
 	config func(dir string, n int) string
 	rival  *rival
 }
@@ -132,7 +132,7 @@ func (b *bench) byAgent(ctx context.Context, m moving) (f footprint, err error) 
 	return f, a.stop(err)
 }
 
-// byRival measures a rival. The columns are the figures, and their shares of those of the agent's last run.
+// byRival measures a rival. The columns are the figures, and their ratios to the figures of the last run of the agent.
 func (b *bench) byRival(ctx context.Context, m moving, p program) ([]float64, error) {
 	cmd, err := p.rival.command(ctx, b, p.config)
 	if err != nil {

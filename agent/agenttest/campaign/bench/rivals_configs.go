@@ -83,7 +83,7 @@ files = ["%s"]
 
 const benthosHead = "http: {enabled: false}\nlogger: {level: WARN}\n"
 
-// Benthos writes each message with a call of its own, so lines are joined to larger messages.
+// Benthos writes each message with a separate call, so lines are joined to larger messages.
 const (
 	benthosFile = "input: {broker: {inputs: [{file: {paths: [input.log], scanner: {lines: {}}}}], " +
 		"batching: {count: 1000, period: 50ms}}}\n"

@@ -168,8 +168,8 @@ func (r *rival) install(ctx context.Context) error {
 	return os.Rename(filepath.Join(work, "result"), target)
 }
 
-// build builds the Go program as dir/result, in a module of its own. "go install" would ask the proxy for the list of all versions,
-// which not every proxy has.
+// build builds the Go program as dir/result, in a separate module. "go install" would ask the proxy for the list of all
+// versions, which not every proxy has.
 func (r *rival) build(ctx context.Context, dir string) error {
 	mod := fmt.Sprintf("module rival\n\ngo 1.26\n\nrequire %s %s\n", r.module, r.version)
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o600); err != nil {

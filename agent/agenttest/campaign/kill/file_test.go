@@ -146,7 +146,7 @@ func longNumber(line []byte) (n int, ok bool) {
 	return n, err == nil && text == longLine(n)
 }
 
-// inspections opens and closes inspectors, and counts what they see and the states of the raw lane.
+// inspections opens and closes inspectors, and counts the records that they see, and the states of the raw lane.
 type inspections struct{ records, on, off atomic.Int64 }
 
 func (i *inspections) run(ctx context.Context, api func() *client.Client) {
@@ -166,7 +166,7 @@ func (i *inspections) run(ctx context.Context, api func() *client.Client) {
 	}
 }
 
-// see counts a record, and ends the inspection at some of them.
+// see counts a record, and ends the inspection at every 20th one.
 func (i *inspections) see(ctx context.Context, api func() *client.Client, stop func()) func(client.Message) error {
 	return func(client.Message) error {
 		if i.records.Add(1)%20 == 0 {
