@@ -124,7 +124,9 @@ func (b *bench) byAgent(ctx context.Context, m moving) (f footprint, err error) 
 	if err := m.prepare(ctx, b, b.binary); err != nil {
 		return f, err
 	}
-	a, err := b.start(ctx, m.pipeline(b.records))
+	alone := *b
+	alone.connectors = b.path("none") // their specifications would be read meanwhile
+	a, err := alone.start(ctx, m.pipeline(b.records))
 	if err != nil {
 		return f, err
 	}
@@ -396,31 +398,43 @@ func theConduit(path string, m moving) program {
 		}}}
 }
 
-// printLosses prints in which columns a rival is better than the agent, by the medians of the rounds.
+// printLosses prints in which columns a rival is better than the agent.
 func printLosses(s suite, cases []testCase, runs [][][]float64) {
 	if lost := losses(s.columns, cases, runs); len(lost) > 0 {
 		fmt.Printf("\nWhere the agent is behind: %s.\n", strings.Join(lost, "; "))
 	}
 }
 
-// losses returns for each case of a rival the columns in which it is better than the agent.
+// losses returns for each case of a rival the columns in which it is better than the agent, by the medians of the
+// rounds, and by more than the A/A control differs.
 func losses(columns []column, cases []testCase, runs [][][]float64) (lost []string) {
-	for i, c := range cases {
+	medianOf := func(name string, column int) float64 {
+		i := slices.IndexFunc(cases, func(c testCase) bool { return c.name == name })
+		if i < 0 || len(runs[i]) == 0 {
+			return math.NaN()
+		}
+		var values []float64
+		for _, r := range runs[i] {
+			values = append(values, r[column])
+		}
+		slices.Sort(values)
+		return values[(len(values)-1)/2]
+	}
+	shares := len(columns) / 2 // index of the first share
+	for _, c := range cases {
 		flow, name, _ := strings.Cut(c.name, ": ")
-		if name == ours || len(runs[i]) == 0 || strings.HasSuffix(name, controlled) {
+		if name == ours || name == ours+controlled {
 			continue
 		}
-		shares := len(columns) / 2 // index of the first share
 		for k := range shares {
-			var values []float64
-			for _, r := range runs[i] {
-				values = append(values, r[shares+k])
+			agent, control := medianOf(flow+": "+ours, k), medianOf(flow+": "+ours+controlled, k)
+			better := medianOf(c.name, shares+k) - 1 // NaN: one of them was not measured
+			if k > 0 {
+				better = -better // only of the rate more is better
 			}
-			slices.Sort(values)
-			share := values[(len(values)-1)/2]
-			if k == 0 && share > 1 || k > 0 && share < 1 { // the first column is the rate
+			if better > math.Abs(control/agent-1) {
 				lost = append(lost, fmt.Sprintf("%s, %s: %s has %s of the agent's", flow, columns[k].name, name,
-					number("%.2f", share)))
+					number("%.2f", medianOf(c.name, shares+k))))
 			}
 		}
 	}

@@ -41,14 +41,14 @@ func TestSumOfObjects(t *testing.T) {
 	}
 }
 
-// Losses are a higher rate, and less of anything else, by the medians.
+// Losses are a higher rate, and less of anything else, by the medians, and by more than the A/A control differs.
 func TestLosses(t *testing.T) {
 	columns := make([]column, 4)
 	columns[0].name, columns[1].name = "records/s", "CPU"
-	cases := []testCase{{name: "lines: " + ours}, {name: "lines: fast"}, {name: "lines: small"}, {name: "lines: gone"},
-		{name: "lines: " + ours + controlled}}
-	runs := [][][]float64{{{9, 9, 1, 1}}, {{9, 9, 2, 2}, {9, 9, .5, 2}, {9, 9, 1.5, 2}}, {{9, 9, .5, .25}}, nil,
-		{{9, 9, 2, .5}}}
+	cases := []testCase{{name: "lines: " + ours}, {name: "lines: fast"}, {name: "lines: small"}, {name: "lines: like us"},
+		{name: "lines: gone"}, {name: "lines: " + ours + controlled}}
+	runs := [][][]float64{{{10, 10, 1, 1}}, {{9, 9, 2, 2}, {9, 9, .5, 2}, {9, 9, 1.5, 2}}, {{9, 9, .5, .25}},
+		{{9, 9, 1.1, .8}}, nil, {{8, 13, 1, 1}}}
 	got := strings.Join(losses(columns, cases, runs), "; ")
 	if want := "lines, records/s: fast has 1.50 of the agent's; lines, CPU: small has 0.25 of the agent's"; got != want {
 		t.Errorf("got %q, want %q", got, want)
