@@ -428,7 +428,7 @@ func losses(columns []column, cases []testCase, runs [][][]float64) (lost []stri
 		}
 		for k := range shares {
 			agent, control := medianOf(flow+": "+ours, k), medianOf(flow+": "+ours+controlled, k)
-			better := medianOf(c.name, shares+k) - 1 // NaN: one of them was not measured
+			better := medianOf(c.name, shares+k) - 1 // NaN if one is missing
 			if k > 0 {
 				better = -better // only of the rate more is better
 			}
