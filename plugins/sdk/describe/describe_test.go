@@ -138,6 +138,8 @@ func TestPackages(t *testing.T) {
 		"user/u_test.go":   "package user\nimport \"example.com/m/unused\"\nvar _ = unused.Descriptions\n",
 		"testdata/t.go":    "package testdata\ntype s" + field + "var p = sdk.Described(s{}, descriptions)\n",
 		".hidden/t.go":     "package hidden\ntype s" + field + "var p = sdk.Described(s{}, descriptions)\n",
+		"used/u.go":        "package used\nimport \"example.com/m/wanted\"\nvar _ = wanted.Descriptions\n",
+		"wanted/w.go":      "package wanted\ntype s" + field + "var p = sdk.Described(s{}, descriptions)\n", // both
 		"nested/go.mod":    "module example.org/other\n",
 		"nested/in/in.go":  "package in\nimport \"example.org/other/lib\"\nvar _ = lib.Descriptions\n",
 		"nested/lib/l.go":  "package lib\ntype T" + field,
@@ -149,6 +151,7 @@ func TestPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"shared": "Descriptions", "own": "descriptions", "sdk": "descriptions",
+		"wanted":     "Descriptions",
 		"nested/lib": "Descriptions"}
 	for name := range files {
 		name = filepath.Dir(name)
