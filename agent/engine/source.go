@@ -427,10 +427,13 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 			positions = nil // most sources of a large number have nothing to acknowledge
 			select {
 			case <-s.commits:
-				continue
+				if ctx.Err() == nil {
+					continue
+				}
+				s.commits.Notify() // waitSaved may wait for it, if this run no longer waits for this function
 			case <-ctx.Done():
-				return context.Cause(ctx)
 			}
+			return context.Cause(ctx)
 		}
 		s.acking.Store(true)
 		if err := s.src.Ack(ctx, positions); err != nil {
