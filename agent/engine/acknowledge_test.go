@@ -7,8 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// A run may end without waiting for a source that takes acknowledgements slowly. Whoever waits for the last commit of the
-// run then still gets its signal.
+// A run may end without waiting for a source that takes acknowledgements slowly. Whoever waits for the last commit
+// of the run then still gets its signal.
 func TestEndedRunTakesNoSignalOfCommits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -118,7 +118,8 @@ const (
 
 // integer returns an integer, also for a float that is one.
 func integer(c *column, v any) (parquet.Value, error) {
-	n, ok := int64(0), true
+	var n int64
+	ok := true
 	switch v := v.(type) {
 	case int:
 		n = int64(v)
@@ -232,7 +233,7 @@ const secondsPerDay = 24 * 60 * 60
 
 // instant returns the value of a timestamp or a date.
 func instant(c *column, t time.Time) (parquet.Value, error) {
-	n := int64(0)
+	var n int64
 	switch year := t.Year(); {
 	case year < -290000 || year > 290000:
 		return parquet.Value{}, unfit{c, t, "out of range"}

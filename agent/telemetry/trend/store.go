@@ -97,7 +97,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// save writes the file if a record has passed since it was written, or if this is the last call and a value has changed.
+// save writes the file if a record has passed since it was written, or if this is the last call and a value
+// has changed.
 func (s *Store) save(last bool) error {
 	s.mu.Lock()
 	due := s.worthIt || last && s.changed

@@ -172,8 +172,8 @@ func sqlName(name string) string {
 // Transient implements sqlsink.Database.
 func (d *database) Transient(err error) bool { return pg.Transient(err) }
 
-// refused matches the SQLSTATEs of errors that the record causes: data, constraints, names, limits such as the number of
-// columns, and errors raised by triggers.
+// refused matches the SQLSTATEs of errors that the record causes: data, constraints, names, limits such as the number
+// of columns, and errors raised by triggers.
 var refused = texts.Regexp(`^(21|22|23|42|44|54|P0)`)
 
 // Refused implements sqlsink.Database.

@@ -75,8 +75,10 @@ func TestAvroTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []map[string]any{
-		{"day": at.Truncate(24 * time.Hour), "local": at, "at": at, "total": "9.90", "any": "1e5", "small": "0.0012", "whole": "1200"},
-		{"day": "infinity", "local": "-infinity", "at": "infinity", "total": "NaN", "any": nil, "small": nil, "whole": nil},
+		{"day": at.Truncate(24 * time.Hour), "local": at, "at": at, "total": "9.90", "any": "1e5",
+			"small": "0.0012", "whole": "1200"},
+		{"day": "infinity", "local": "-infinity", "at": "infinity", "total": "NaN", "any": nil,
+			"small": nil, "whole": nil},
 	} {
 		b, err := codec.Append(nil, row)
 		if err != nil {

@@ -134,7 +134,8 @@ func (s *SQLTables) CheckMissing(t testing.TB) {
 		"x": "a"})}
 	d, ctx := s.Open()
 	_, err := d.Write(ctx, records)
-	if err == nil || LostWrite(err) || !strings.Contains(err.Error(), "or set schema.evolution to create. To create it, run: CREATE") {
+	if err == nil || LostWrite(err) ||
+		!strings.Contains(err.Error(), "or set schema.evolution to create. To create it, run: CREATE") {
 		t.Fatalf("got %v", err)
 	}
 	_, statement, _ := strings.Cut(err.Error(), "run: ")

@@ -107,8 +107,8 @@ func library() map[string]string {
 	return all
 }
 
-// definitions are patterns by name. The library puts them into an expression without a bound, so their uses are followed
-// first.
+// definitions are patterns by name. The library puts them into an expression without a bound, so their uses are
+// followed first.
 type definitions struct {
 	all   map[string]string
 	path  []string

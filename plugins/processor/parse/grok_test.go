@@ -19,7 +19,8 @@ func TestNamedPatterns(t *testing.T) {
 		text     string
 		want     any // nil: an error
 	}{
-		{"types and objects", []string{"pattern", "^%{IP:client.address} %{NUMBER:ms:double} %{INT:n:long} %{WORD:ok:boolean}$"},
+		{"types and objects", []string{"pattern",
+			"^%{IP:client.address} %{NUMBER:ms:double} %{INT:n:long} %{WORD:ok:boolean}$"},
 			"10.0.0.7 2.5 -3 true", map[string]any{"client": map[string]any{"address": "10.0.0.7"}, "ms": 2.5,
 				"n": int64(-3), "ok": true}},
 		{"an access log", []string{"pattern", "%{COMBINEDAPACHELOG}"},

@@ -74,7 +74,8 @@ func TestWrongDocuments(t *testing.T) {
 
 // FuzzXML checks that what is accepted is a document to the standard library, too, and that none is lost or doubled.
 func FuzzXML(f *testing.F) {
-	for _, text := range []string{"<a/>", "<a><b c='d'>e</b></a>", "<a>x<b/>y<b/></a>", "<a>\xff</a>", "<a><a><a/></a></a>"} {
+	for _, text := range []string{"<a/>", "<a><b c='d'>e</b></a>", "<a>x<b/>y<b/></a>", "<a>\xff</a>",
+		"<a><a><a/></a></a>"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -124,7 +125,8 @@ func count(v any) (n int) {
 }
 
 func BenchmarkXML(b *testing.B) {
-	const text = `<order id="17"><customer>Ada</customer><line sku="a"><n>2</n></line><line sku="b"><n>1</n></line></order>`
+	const text = `<order id="17"><customer>Ada</customer><line sku="a"><n>2</n></line>` +
+		`<line sku="b"><n>1</n></line></order>`
 	benchmark(b, "parse.xml", nil, text, func() {
 		for d := xml.NewDecoder(strings.NewReader(text)); ; {
 			if _, err := d.Token(); err != nil {

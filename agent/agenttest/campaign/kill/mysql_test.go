@@ -163,8 +163,8 @@ func TestMySQLDestination(t *testing.T) {
 	}
 }
 
-// TestMySQLCreatedDestination writes each record exactly once to a table that it creates, with mapped columns. The table
-// has no column that tells the order.
+// TestMySQLCreatedDestination writes each record exactly once to a table that it creates, with mapped columns. The
+// table has no column that tells the order.
 func TestMySQLCreatedDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, kill.Destination{

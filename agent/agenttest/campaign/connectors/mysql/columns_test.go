@@ -19,10 +19,11 @@ func (w *world) newTables() *builtintest.SQLTables {
 func creates(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "SELECT 1")
 	all := w.newTables()
-	all.CheckCreates(t, "1|yes|-7|9223372036854775808|1.5|12345678901234567890.120000000000000000000000000000|a'\"b|now|\n"+
+	all.CheckCreates(t, "1|yes|-7|9223372036854775808|1.5|"+
+		"12345678901234567890.120000000000000000000000000000|a'\"b|now|\n"+
 		"2|no|||||||")
-	const want = "id bigint(20), at datetime(6), b tinyint(1), big bigint(20) unsigned, f double, i int(11), j longtext, " +
-		"later longtext, list longtext, n decimal(65,30), raw longblob, unset longtext, x longtext"
+	const want = "id bigint(20), at datetime(6), b tinyint(1), big bigint(20) unsigned, f double, i int(11), " +
+		"j longtext, later longtext, list longtext, n decimal(65,30), raw longblob, unset longtext, x longtext"
 	types := w.query("SELECT group_concat(column_name, ' ', column_type ORDER BY ordinal_position SEPARATOR ', ') FROM " +
 		"information_schema.columns WHERE table_schema = database() AND table_name = 'typed'")
 	if w.isMariaDB() && types != want {
