@@ -61,7 +61,7 @@ type dryRunning struct {
 	Source   string `json:"source,omitempty" jsonschema:"id of the source of the records, if there are several"`
 	Records  []any  `json:"records" jsonschema:"records in the form of sample_records; only the payload is required"`
 	Start    string `json:"start,omitempty" jsonschema:"virtual time at the start, in RFC 3339; default now"`
-	Advance  string `json:"advance,omitempty" jsonschema:"virtual time after the last record, such as 1m, so that windows end"`
+	Advance  string `json:"advance,omitempty" jsonschema:"time after the last record, such as 1m, for windows"`
 	part
 }
 
@@ -88,7 +88,7 @@ func dryRun(ctx context.Context, c *client.Client, in dryRunning) (any, error) {
 }
 
 type planning struct {
-	Content string `json:"content" jsonschema:"text of a pipeline file in YAML with one pipeline, complete: what is missing is removed; *** keeps a secret"`
+	Content string `json:"content" jsonschema:"pipeline file in YAML; what it lacks is removed; *** keeps a secret"`
 	part
 }
 

@@ -74,7 +74,7 @@ func docsFile(ctx context.Context, c *client.Client, name string) ([]byte, error
 }
 
 type reading struct {
-	Page    string `json:"page,omitempty" jsonschema:"name of the page, as search_docs returns it; default the list of pages"`
+	Page    string `json:"page,omitempty" jsonschema:"name from search_docs; default the list of pages"`
 	Section string `json:"section,omitempty" jsonschema:"heading of a section; default the whole page"`
 	part
 }

@@ -114,7 +114,7 @@ type deadLetters struct {
 	Pipeline string `json:"pipeline,omitempty" jsonschema:"id of the pipeline; default the totals of all"`
 	Error    string `json:"error,omitempty" jsonschema:"text that the error contains"`
 	Key      string `json:"key,omitempty" jsonschema:"text that the key contains"`
-	Stage    string `json:"stage,omitempty" jsonschema:"source-processor, pipeline-processor, destination-processor or destination"`
+	Stage    string `json:"stage,omitempty" jsonschema:"source-, pipeline- or destination-processor, or destination"`
 	Since    string `json:"since,omitempty" jsonschema:"refused at this time or later, in RFC 3339"`
 	Until    string `json:"until,omitempty" jsonschema:"refused before this time, in RFC 3339"`
 	Before   int64  `json:"before,omitempty" jsonschema:"only dead letters with smaller ids, to continue"`
@@ -188,7 +188,7 @@ func deadLetter(ctx context.Context, c *client.Client, in letter) (any, error) {
 }
 
 type metric struct {
-	Match []string `json:"match,omitempty" jsonschema:"words that a line must contain, such as a name and a pipeline; default all lines"`
+	Match []string `json:"match,omitempty" jsonschema:"words that a line must contain; default all lines"`
 	part
 }
 
