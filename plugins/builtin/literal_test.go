@@ -19,7 +19,7 @@ var anyText = []string{
 	"address", "servers", "postgres url", "mqtt url", "nats url", "redis url", // a wrong one cannot be reached
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
-	"slot.max-lag", "user", "password", "database", // validated
+	"slot.max-lag", "user", "password", "database", "parquet.recordColumns", // validated
 	"columns.expression.", // checked when they are compiled
 	"cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.", "collections.",
 }

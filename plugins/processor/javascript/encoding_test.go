@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -87,7 +86,7 @@ func evaluate(t *testing.T, declaration string, expressions map[string]string, n
 		script += "rec => { const " + declaration + "; return " + expression + " },\n"
 	}
 	p := open(t,
-		map[string]string{"timeout": wait.Limit.String(),
+		map[string]string{"timeout": "10s",
 			"script": script + "]\nfunction process(rec) { rec.Key = String(all[rec.Metadata.i](rec)); return rec }"},
 		nil)
 	for i, expression := range all {
