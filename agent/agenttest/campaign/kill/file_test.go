@@ -151,7 +151,7 @@ type inspections struct{ records, on, off atomic.Int64 }
 
 func (i *inspections) run(ctx context.Context, api func() *client.Client) {
 	for n := 0; ctx.Err() == nil; n++ {
-		i.look(ctx, api(), &i.on, "on")
+		i.awaitLane(ctx, api)
 		one, stop := context.WithTimeout(ctx, time.Second) // the agent may be killed, or the source be idle
 		see := i.see(ctx, api, stop)
 		switch n % 3 {
@@ -166,6 +166,15 @@ func (i *inspections) run(ctx context.Context, api func() *client.Client) {
 	}
 }
 
+// awaitLane waits until lines pass on the raw lane again after an inspection, unless the agent is down for a while.
+func (i *inspections) awaitLane(ctx context.Context, api func() *client.Client) {
+	ctx, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
+	for ctx.Err() == nil && !i.look(ctx, api(), &i.on, "on") {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // see counts a record, and ends the inspection at every 20th one.
 func (i *inspections) see(ctx context.Context, api func() *client.Client, stop func()) func(client.Message) error {
 	return func(client.Message) error {
@@ -177,15 +186,17 @@ func (i *inspections) see(ctx context.Context, api func() *client.Client, stop f
 	}
 }
 
-// look counts in n whether the raw lane has a state.
-func (i *inspections) look(ctx context.Context, api *client.Client, n *atomic.Int64, state string) {
+// look reports whether the raw lane has a state, and counts it in n.
+func (i *inspections) look(ctx context.Context, api *client.Client, n *atomic.Int64, state string) bool {
 	status, err := api.Status(ctx, "kill")
 	if err != nil || status.Rates == nil {
-		return // the agent is down
+		return false // the agent is down
 	}
-	if strings.HasPrefix(status.Rates.Stages["kill:source"].RawLane, state) {
-		n.Add(1)
+	if !strings.HasPrefix(status.Rates.Stages["kill:source"].RawLane, state) {
+		return false
 	}
+	n.Add(1)
+	return true
 }
 
 // positionHas reports whether the store of an agent has a position with a file.
