@@ -102,7 +102,7 @@ func TestUnfitStreams(t *testing.T) {
 		"direct gets": {jetstream.KeyValueConfig{Bucket: "conduit-direct"}, "allow_direct"},
 		"memory": {jetstream.KeyValueConfig{Bucket: "conduit-memory", Storage: jetstream.MemoryStorage},
 			"stored in files"},
-		"max age": {jetstream.KeyValueConfig{Bucket: "conduit-age", TTL: time.Hour}, "for ever"},
+		"max age": {jetstream.KeyValueConfig{Bucket: "conduit-age", TTL: time.Hour}, "keep claims forever"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := js.CreateKeyValue(t.Context(), c.bucket); err != nil {
