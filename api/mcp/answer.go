@@ -41,7 +41,7 @@ func listed[T any](items []T, rest func(shown int) string) (list, error) {
 	return l, nil
 }
 
-// shortened returns an item of a list, or the beginning of its text if the item is too long.
+// shortened returns an item of a list, or only the beginning of a long one as text.
 func shortened(item json.RawMessage) (json.RawMessage, error) {
 	if len(item) <= maxItem {
 		return item, nil

@@ -159,8 +159,7 @@ func releaseMemory(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// releasePages releases the pages of the executable, so that those of one phase of startup do not add to the peak of
-// the next one.
+// releasePages releases the pages of the executable, so that one phase of startup does not add to the peak of the next.
 func releasePages(log *slog.Logger) {
 	if err := process.ReleasePages(); err != nil {
 		log.Debug("cannot release memory used only for a time", "component", "agent", "err", err)
