@@ -9,7 +9,7 @@ import (
 
 // list presents a list of structured data to the script. Like object, it keeps edits separate from the list.
 type list struct {
-	call   *call
+	call   scope
 	items  []any
 	values []goja.Value // nil: no edits; a nil element is unchanged
 	taken  bool
@@ -49,7 +49,7 @@ func (l *list) Set(i int, v goja.Value) bool {
 		return false
 	}
 	if _, nested := v.(*goja.Object); !nested {
-		if _, err := unwrapPrimitive(v); err != nil {
+		if err := checkPrimitive(v); err != nil {
 			panic(l.call.vm.NewTypeError("cannot set [%d]: %v", i, err))
 		}
 	}
@@ -117,7 +117,7 @@ func (l *list) build(depth int, take bool) ([]any, error) {
 
 // rawBytes presents raw data to the script as a list of numbers from 0 to 255.
 type rawBytes struct {
-	call  *call
+	call  scope
 	b     []byte
 	owned bool // b is a copy that may be changed
 }

@@ -19,27 +19,40 @@ const pieceBytes = 400
 // recordObject presents a record to the script, with the members Position, Operation, Metadata, Key and Payload. A nil
 // value is not converted yet, and is unchanged from r.
 type recordObject struct {
-	call     *call
-	r        record.Record
+	call     scope
+	r        *record.Record // unchanged
 	self     *goja.Object
 	position goja.Value
 	metadata goja.Value
-	key      goja.Value
+	key      slot
 	payload  payloadObject
 	change   *goja.Object // the wrapped payload
 	meta     metadataObject
+	kind     record.Operation
+
+	// Memory of the wrapper of After and of its first edits: most scripts use them.
+	after object
+	edits [4]edit
 }
 
 // payloadObject is the member Payload, with Before and After.
 type payloadObject struct {
 	record        *recordObject
-	before, after goja.Value
+	before, after slot
+}
+
+// slot is a member of a record or payload: data of the record, or a value of the script. A nil value is not
+// converted yet.
+type slot struct {
+	value goja.Value
+	own   *object // behind value, if value is the structured data of the record
 }
 
 // newRecord returns a wrapped r.
-func (c *call) newRecord(r record.Record) *recordObject {
-	o := &recordObject{call: c, r: r}
-	o.payload.record, o.meta.record = o, o
+func (c *call) newRecord(r *record.Record) *recordObject {
+	o := &recordObject{call: c.scope(), r: r, kind: r.Operation}
+	o.payload.record = o
+	o.meta.call, o.meta.fields = o.call, r.Metadata
 	o.self = c.vm.NewDynamicObject(o)
 	return o
 }
@@ -64,7 +77,7 @@ func (o *recordObject) Get(key string) goja.Value {
 		}
 		return o.metadata
 	case "Key":
-		return o.call.wrapData(&o.key, o.r.Key)
+		return o.call.wrapData(&o.key, o.r.Key, new(object))
 	case "Operation":
 		return o.call.vm.ToValue(o.operation())
 	case "Position":
@@ -77,10 +90,10 @@ func (o *recordObject) Get(key string) goja.Value {
 }
 
 func (o *recordObject) operation() string {
-	if o.r.Operation == 0 {
+	if o.kind == 0 {
 		return ""
 	}
-	return o.r.Operation.String()
+	return o.kind.String()
 }
 
 func (o *recordObject) Set(key string, v goja.Value) bool {
@@ -94,7 +107,7 @@ func (o *recordObject) Set(key string, v goja.Value) bool {
 	case "Key":
 		err = o.call.setData(&o.key, v)
 	case "Operation":
-		o.r.Operation, err = parseOperation(v)
+		o.kind, err = parseOperation(v)
 	case "Position":
 		o.position = v
 	default:
@@ -142,7 +155,7 @@ func (o *recordObject) setMetadata(v goja.Value) error {
 		}
 		m.Sort()
 	}
-	o.r.Metadata, o.meta.owned = m, true
+	o.meta.fields, o.meta.owned = m, true
 	return nil
 }
 
@@ -157,9 +170,12 @@ func (o *payloadObject) Get(key string) goja.Value {
 	c.check()
 	switch key {
 	case "After":
-		return c.wrapData(&o.after, o.record.r.After)
+		if o.after.value == nil {
+			o.record.after.edits.list = o.record.edits[:0]
+		}
+		return c.wrapData(&o.after, o.record.r.After, &o.record.after)
 	case "Before":
-		return c.wrapData(&o.before, o.record.r.Before)
+		return c.wrapData(&o.before, o.record.r.Before, new(object))
 	}
 	return nil
 }
@@ -182,27 +198,32 @@ func (o *payloadObject) Set(key string, v goja.Value) bool {
 	return true
 }
 
-// wrapData returns the value in slot. An empty slot gets d converted for the script.
-func (c *call) wrapData(slot *goja.Value, d record.Data) goja.Value {
-	if *slot == nil {
+// wrapData returns the value in the slot. An empty slot gets d converted for the script; own is the memory of the
+// wrapper of structured data.
+func (c *call) wrapData(s *slot, d record.Data, own *object) goja.Value {
+	if s.value == nil {
 		if b, ok := d.Raw(); ok {
-			*slot = c.wrap(b)
+			s.value = c.wrap(b)
 		} else if m, ok := d.Structured(); ok {
-			*slot = c.wrap(m)
+			own.call, own.m = c.scope(), m
+			s.value, s.own = c.vm.NewDynamicObject(own), own
 		} else {
-			*slot = goja.Null()
+			s.value = goja.Null()
 		}
 	}
-	return *slot
+	return s.value
 }
 
-// setData stores v in slot if v can be a key or one side of a payload.
-func (c *call) setData(slot *goja.Value, v goja.Value) error {
-	if isNullish(v) {
-		*slot = goja.Null()
+// setData stores v in the slot if v can be a key or one side of a payload.
+func (c *call) setData(s *slot, v goja.Value) error {
+	if s.own != nil && s.value == v {
 		return nil
 	}
-	*slot = v
+	*s = slot{value: v}
+	if isNullish(v) {
+		s.value = goja.Null()
+		return nil
+	}
 	if o, ok := v.(*goja.Object); ok {
 		if _, raw := bytesIn(o); raw || o.ClassName() == "Object" {
 			return nil
@@ -230,24 +251,27 @@ func bytesIn(o *goja.Object) ([]byte, bool) {
 	return nil, false
 }
 
-// data returns the data in slot, or d if the script did not access it.
-func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, error) {
+// data returns the data in the slot, or d if the script did not access it.
+func (c *call) data(s *slot, d record.Data, take bool) (record.Data, error) {
 	switch {
-	case slot == nil && take:
+	case s.value == nil && take:
 		return d, nil
-	case slot == nil:
+	case s.value == nil:
 		return c.copyData(d)
-	case goja.IsNull(slot):
+	case s.own != nil && take:
+		m, err := s.own.take(0)
+		return record.Structured(m), err
+	case goja.IsNull(s.value):
 		return record.Data{}, nil
 	}
-	o, ok := slot.(*goja.Object)
+	o, ok := s.value.(*goja.Object)
 	if !ok {
-		return record.Raw([]byte(slot.String())), nil
+		return record.Raw([]byte(s.value.String())), nil
 	}
 	if b, ok := bytesIn(o); ok {
 		return record.Raw(slices.Clone(b)), c.charge(len(b))
 	}
-	v, err := c.resolve(slot, 0, take)
+	v, err := c.resolve(s.value, 0, take)
 	if err != nil {
 		return record.Data{}, err
 	}
@@ -278,23 +302,44 @@ func (o *recordObject) result(take bool) (r record.Record, err error) {
 	if err := o.checkPosition(); err != nil {
 		return r, err
 	}
-	r = record.Record{Position: o.r.Position, Operation: o.r.Operation, Metadata: o.r.Metadata}
+	r = record.Record{Position: o.r.Position, Operation: o.kind, Metadata: o.meta.fields}
 	if !take {
 		if err := o.call.charge(pieceBytes + memberBytes*len(r.Metadata)); err != nil {
 			return r, err
 		}
 		r.Metadata = r.Metadata.Clone()
 	}
-	if r.Key, err = o.call.data(o.key, o.r.Key, take); err != nil {
+	if r.Key, err = o.call.data(&o.key, o.r.Key, take); err != nil {
 		return r, fmt.Errorf("cannot set Key: %w", err)
 	}
-	if r.Before, err = o.call.data(o.payload.before, o.r.Before, take); err != nil {
+	if r.Before, err = o.call.data(&o.payload.before, o.r.Before, take); err != nil {
 		return r, fmt.Errorf("cannot set Payload.Before: %w", err)
 	}
-	if r.After, err = o.call.data(o.payload.after, o.r.After, take); err != nil {
+	if r.After, err = o.call.data(&o.payload.after, o.r.After, take); err != nil {
 		return r, fmt.Errorf("cannot set Payload.After: %w", err)
 	}
 	return r, nil
+}
+
+// plain reports whether result runs no code of the script: the script changed only members of the data of the record,
+// to values that are no objects.
+func (o *recordObject) plain() bool {
+	return o.position == nil && o.key.plain() && o.payload.before.plain() && o.payload.after.plain()
+}
+
+func (s *slot) plain() bool {
+	if s.value == nil {
+		return true
+	}
+	if s.own == nil {
+		return false
+	}
+	for _, e := range s.own.edits.list {
+		if _, nested := e.value.(*goja.Object); nested {
+			return false
+		}
+	}
+	return true
 }
 
 // checkPosition refuses a changed position: only the source of a record can make positions.
@@ -316,13 +361,14 @@ func (o *recordObject) checkPosition() error {
 
 // metadataObject presents the metadata of a record to the script.
 type metadataObject struct {
-	record *recordObject
-	owned  bool // record.r.Metadata is a copy that may be changed
+	call   scope
+	fields record.Metadata
+	owned  bool // fields is a copy that may be changed
 }
 
 func (o *metadataObject) find(key string) int {
-	o.record.call.check()
-	i, ok := slices.BinarySearchFunc(o.record.r.Metadata, key, func(f record.Field, key string) int {
+	o.call.check()
+	i, ok := slices.BinarySearchFunc(o.fields, key, func(f record.Field, key string) int {
 		return strings.Compare(f.Key, key)
 	})
 	if !ok {
@@ -333,7 +379,7 @@ func (o *metadataObject) find(key string) int {
 
 func (o *metadataObject) Get(key string) goja.Value {
 	if i := o.find(key); i >= 0 {
-		return o.record.call.vm.ToValue(o.record.r.Metadata[i].Value)
+		return o.call.vm.ToValue(o.fields[i].Value)
 	}
 	return nil
 }
@@ -342,20 +388,18 @@ func (o *metadataObject) Has(key string) bool { return o.find(key) >= 0 }
 
 func (o *metadataObject) own() {
 	if !o.owned {
-		m := o.record.r.Metadata
-		o.record.r.Metadata, o.owned = append(make(record.Metadata, 0, len(m)+2), m...), true
+		o.fields, o.owned = append(make(record.Metadata, 0, len(o.fields)+2), o.fields...), true
 	}
 }
 
 func (o *metadataObject) Set(key string, v goja.Value) bool {
-	c := o.record.call
-	c.check()
+	o.call.check()
 	text, err := metadataText(v)
 	if err != nil {
-		panic(c.vm.NewTypeError("cannot set Metadata.%s: %v", key, err))
+		panic(o.call.vm.NewTypeError("cannot set Metadata.%s: %v", key, err))
 	}
 	o.own()
-	o.record.r.Metadata.Set(key, text)
+	o.fields.Set(key, text)
 	return true
 }
 
@@ -370,16 +414,16 @@ func metadataText(v goja.Value) (string, error) {
 }
 
 func (o *metadataObject) Delete(key string) bool {
-	o.record.call.check()
+	o.call.check()
 	o.own()
-	o.record.r.Metadata.Delete(key)
+	o.fields.Delete(key)
 	return true
 }
 
 func (o *metadataObject) Keys() []string {
-	o.record.call.check()
-	keys := make([]string, len(o.record.r.Metadata))
-	for i, f := range o.record.r.Metadata {
+	o.call.check()
+	keys := make([]string, len(o.fields))
+	for i, f := range o.fields {
 		keys[i] = f.Key
 	}
 	return keys

@@ -19,7 +19,8 @@ type runtime struct {
 	vm      *goja.Runtime
 	process goja.Callable
 	date    *goja.Object
-	call    *call         // the running call
+	call    *call
+	args    [1]goja.Value // of process, and of read
 	read    goja.Callable // reads the result of process and sets out and err
 	out     outcome
 	err     error
@@ -64,7 +65,7 @@ func (r *runtime) defineGlobals(l *scriptLog, n *natives) error {
 	r.defineNumbers(n)
 	n.defineOperand()
 	for name, value := range map[string]any{
-		"Record": func(goja.ConstructorCall) *goja.Object { return r.call.newRecord(record.Record{}).self },
+		"Record": func(goja.ConstructorCall) *goja.Object { return r.call.newRecord(&record.Record{}).self },
 		"RawData": func(c goja.ConstructorCall) *goja.Object {
 			var data []byte
 			if len(c.Arguments) > 0 {
@@ -74,7 +75,7 @@ func (r *runtime) defineGlobals(l *scriptLog, n *natives) error {
 					data = []byte(c.Arguments[0].String())
 				}
 			}
-			return r.call.rawData(&rawBytes{call: r.call, b: data, owned: true}).(*goja.Object)
+			return r.call.rawData(&rawBytes{call: r.call.scope(), b: data, owned: true}).(*goja.Object)
 		},
 		"StructuredData": func(goja.ConstructorCall) *goja.Object { return r.vm.NewObject() },
 		"require": func(c goja.FunctionCall) goja.Value {
@@ -100,22 +101,33 @@ type outcome struct {
 // is unchanged.
 func (r *runtime) run(in *record.Record) (out outcome, err error) {
 	c := r.call
-	c.over, c.position, c.charged = false, in.Position, 0
+	c.position, c.charged = in.Position, 0
 	r.out, r.err = outcome{}, nil
 	defer func() {
 		if p := recover(); p != nil {
 			out, err, r.broken = outcome{}, fmt.Errorf("the JavaScript engine failed: %v", p), true
 		}
-		c.over, r.out = true, outcome{}
-		r.call = &call{vm: r.vm, date: r.date, raw: c.raw, exact: c.exact, limit: c.limit, over: true}
+		if err != nil {
+			c.revert()
+		}
+		clear(c.changed)
+		c.changed = c.changed[:0]
+		c.ended++
+		r.out, r.args[0] = outcome{}, nil
 	}()
-	arg := c.newRecord(*in)
-	v, err := r.process(goja.Undefined(), arg.self)
+	arg := c.newRecord(in)
+	r.args[0] = arg.self
+	v, err := r.process(goja.Undefined(), r.args[:]...)
 	if err != nil {
 		return out, scriptError(err)
 	}
+	if v == goja.Value(arg.self) && arg.plain() {
+		out.record, err = arg.result(true)
+		return out, err
+	}
 	// Members of the script's objects may be getters, which can throw, or be interrupted.
-	if _, thrown := r.read(goja.Undefined(), v); thrown != nil {
+	r.args[0] = v
+	if _, thrown := r.read(goja.Undefined(), r.args[:]...); thrown != nil {
 		return outcome{}, scriptError(thrown)
 	}
 	return r.out, r.err

@@ -19,14 +19,14 @@ import (
 // maxDepth bounds the nesting of the objects that a script makes.
 const maxDepth = 1000
 
-// call is one call of process. Wrappers of a record's data are usable only until the call ends, because the data has
-// another owner then.
+// call is the running call of process, and then the next one.
 type call struct {
 	vm       *goja.Runtime
-	date     *goja.Object // the constructor Date
-	raw      *goja.Object // the prototype of raw data
-	exact    *goja.Object // the prototype of an exactNumber
-	over     bool
+	date     *goja.Object    // the constructor Date
+	raw      *goja.Object    // the prototype of raw data
+	exact    *goja.Object    // the prototype of an exactNumber
+	ended    uint64          // number of calls that have ended
+	changed  []change        // changes of data of the record, which a refused record does not keep
 	position record.Position // position of the record being processed
 	limit    uint64          // limit of charged
 	charged  uint64          // bytes copied out of the script
@@ -47,9 +47,19 @@ func (c *call) charge(n int) error {
 	return nil
 }
 
+// scope is the call in which a wrapper of a record's data was made. The wrapper is usable only until this call ends,
+// because the data has another owner then.
+type scope struct {
+	*call
+	made uint64 // number of calls that had ended
+}
+
+// scope returns the scope of wrappers made now.
+func (c *call) scope() scope { return scope{c, c.ended} }
+
 // check throws if the call is over.
-func (c *call) check() {
-	if c.over {
+func (c scope) check() {
+	if c.ended != c.made {
 		panic(c.vm.NewTypeError("this record has been passed on: copy the parts that you keep"))
 	}
 }
@@ -72,11 +82,11 @@ func (c *call) wrap(v any) goja.Value {
 	case int:
 		return c.wrap(int64(v))
 	case map[string]any:
-		return c.vm.NewDynamicObject(&object{call: c, m: v})
+		return c.vm.NewDynamicObject(&object{call: c.scope(), m: v})
 	case []any:
-		return c.vm.NewDynamicArray(&list{call: c, items: v})
+		return c.vm.NewDynamicArray(&list{call: c.scope(), items: v})
 	case []byte:
-		return c.rawData(&rawBytes{call: c, b: v})
+		return c.rawData(&rawBytes{call: c.scope(), b: v})
 	case time.Time:
 		date, err := c.vm.New(c.date, c.vm.ToValue(v.UnixMilli()))
 		if err != nil {
@@ -133,7 +143,7 @@ func (c *call) unwrap(v goja.Value, depth int) (any, error) {
 	case *rawBytes:
 		return slices.Clone(w.b), c.charge(len(w.b))
 	case *metadataObject:
-		return anyMap(w.record.r.Metadata), c.charge(memberBytes * len(w.record.r.Metadata))
+		return anyMap(w.fields), c.charge(memberBytes * len(w.fields))
 	case *recordObject, *payloadObject:
 		return nil, errors.New("a record or payload cannot be a value inside of another")
 	case *exactNumber:
@@ -164,8 +174,16 @@ func unwrapPrimitive(v goja.Value) (any, error) {
 	if v == nil {
 		return nil, nil
 	}
+	switch kindOf(v) {
+	case reflect.Invalid:
+		return nil, nil
+	case reflect.String:
+		return v.String(), nil // needs less memory than Export
+	case reflect.Int64:
+		return v.ToInteger(), nil
+	}
 	switch e := v.Export().(type) {
-	case nil, bool, string, int64:
+	case nil, bool:
 		return e, nil
 	case *big.Int:
 		return fromBigInt(e)
@@ -177,6 +195,27 @@ func unwrapPrimitive(v goja.Value) (any, error) {
 	default:
 		return nil, fmt.Errorf("a %s cannot be a value of a record", v.ExportType())
 	}
+}
+
+// checkPrimitive returns the error that unwrapPrimitive would return.
+func checkPrimitive(v goja.Value) error {
+	switch kindOf(v) {
+	case reflect.Invalid, reflect.String, reflect.Int64, reflect.Bool:
+		return nil
+	}
+	_, err := unwrapPrimitive(v)
+	return err
+}
+
+// kindOf returns the kind of Go value that v, which is no object, is exported as; Invalid for null and undefined.
+func kindOf(v goja.Value) reflect.Kind {
+	if isNullish(v) {
+		return reflect.Invalid
+	}
+	if t := v.ExportType(); t != nil {
+		return t.Kind()
+	}
+	return reflect.Invalid
 }
 
 // unwrapObject copies an object that the script made.
@@ -242,15 +281,15 @@ func exported(o *goja.Object) any {
 // object presents a map to the script. The changes of the script are kept separate from the map until the call ends, so
 // that a record is unchanged if it is refused in the end.
 type object struct {
-	call  *call
+	call  scope
 	m     map[string]any
-	edits map[string]goja.Value // nil value: deleted; also holds nested values that were read
-	taken bool                  // already passed on as part of a record
+	edits edits // also holds nested values that were read
+	taken bool  // already passed on as part of a record
 }
 
 func (o *object) Get(key string) goja.Value {
 	o.call.check()
-	if v, ok := o.edits[key]; ok {
+	if v, ok := o.edits.get(key); ok {
 		return v
 	}
 	v, ok := o.m[key]
@@ -259,32 +298,25 @@ func (o *object) Get(key string) goja.Value {
 	}
 	w := o.call.wrap(v)
 	if editable(v) {
-		o.edit(key, w) // return the same object the next time
+		o.edits.set(key, w) // return the same object the next time
 	}
 	return w
-}
-
-func (o *object) edit(key string, v goja.Value) {
-	if o.edits == nil {
-		o.edits = make(map[string]goja.Value)
-	}
-	o.edits[key] = v
 }
 
 func (o *object) Set(key string, v goja.Value) bool {
 	o.call.check()
 	if _, nested := v.(*goja.Object); !nested {
-		if _, err := unwrapPrimitive(v); err != nil {
+		if err := checkPrimitive(v); err != nil {
 			panic(o.call.vm.NewTypeError("cannot set %q: %v", key, err))
 		}
 	}
-	o.edit(key, v)
+	o.edits.set(key, v)
 	return true
 }
 
 func (o *object) Has(key string) bool {
 	o.call.check()
-	if v, ok := o.edits[key]; ok {
+	if v, ok := o.edits.get(key); ok {
 		return v != nil
 	}
 	_, ok := o.m[key]
@@ -294,9 +326,9 @@ func (o *object) Has(key string) bool {
 func (o *object) Delete(key string) bool {
 	o.call.check()
 	if _, ok := o.m[key]; ok {
-		o.edit(key, nil)
+		o.edits.set(key, nil)
 	} else {
-		delete(o.edits, key)
+		o.edits.forget(key)
 	}
 	return true
 }
@@ -304,15 +336,15 @@ func (o *object) Delete(key string) bool {
 // Keys returns the keys in alphabetical order: structured data has no other order.
 func (o *object) Keys() []string {
 	o.call.check()
-	keys := make([]string, 0, len(o.m)+len(o.edits))
+	keys := make([]string, 0, len(o.m)+len(o.edits.list))
 	for k := range o.m {
-		if v, ok := o.edits[k]; !ok || v != nil {
+		if v, ok := o.edits.get(k); !ok || v != nil {
 			keys = append(keys, k)
 		}
 	}
-	for k, v := range o.edits {
-		if _, ok := o.m[k]; !ok && v != nil {
-			keys = append(keys, k)
+	for _, e := range o.edits.list {
+		if _, ok := o.m[e.key]; !ok && e.value != nil {
+			keys = append(keys, e.key)
 		}
 	}
 	slices.Sort(keys)
@@ -330,12 +362,12 @@ func (o *object) take(depth int) (map[string]any, error) {
 
 // copied returns a deep copy of the map with its edits.
 func (o *object) copied(depth int) (map[string]any, error) {
-	if err := o.call.charge(mapBytes + memberBytes*(len(o.m)+len(o.edits))); err != nil {
+	if err := o.call.charge(mapBytes + memberBytes*(len(o.m)+len(o.edits.list))); err != nil {
 		return nil, err
 	}
-	out := make(map[string]any, len(o.m)+len(o.edits))
+	out := make(map[string]any, len(o.m)+len(o.edits.list))
 	for k, v := range o.m {
-		if _, edited := o.edits[k]; !edited {
+		if o.edits.find(k) < 0 {
 			var err error
 			if out[k], err = o.call.clone(v); err != nil {
 				return nil, err
@@ -347,18 +379,44 @@ func (o *object) copied(depth int) (map[string]any, error) {
 
 // apply applies the edits to m. Nested values that came with the record are taken or copied.
 func (o *object) apply(m map[string]any, depth int, take bool) error {
-	for k, v := range o.edits {
-		if v == nil {
-			delete(m, k)
-			continue
+	for _, e := range o.edits.list {
+		var value any
+		if e.value != nil {
+			var err error
+			if value, err = o.call.resolve(e.value, depth+1, take); err != nil {
+				return fmt.Errorf("%s: %w", e.key, err)
+			}
 		}
-		value, err := o.call.resolve(v, depth+1, take)
-		if err != nil {
-			return fmt.Errorf("%s: %w", k, err)
+		if take {
+			before, had := m[e.key]
+			o.call.changed = append(o.call.changed, change{m, e.key, before, had})
 		}
-		m[k] = value
+		if e.value == nil {
+			delete(m, e.key)
+		} else {
+			m[e.key] = value
+		}
 	}
 	return nil
+}
+
+// change is a change of a member of structured data.
+type change struct {
+	m      map[string]any
+	key    string
+	before any
+	had    bool // there was a member before
+}
+
+// revert takes back all changes of the data of the record.
+func (c *call) revert() {
+	for _, u := range slices.Backward(c.changed) {
+		if u.had {
+			u.m[u.key] = u.before
+		} else {
+			delete(u.m, u.key)
+		}
+	}
 }
 
 // resolve converts v to structured data. A value that came with the record is taken as it is if take permits it;
