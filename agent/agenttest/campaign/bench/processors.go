@@ -20,7 +20,7 @@ const (
 		`2\n.Payload.After.label = after.name + \"!\""}}`
 	conditionally = `{id: filter, plugin: filter, condition: '{{ eq .Payload.After.name "x" }}'}`
 	script        = `{id: js, plugin: custom.javascript, settings: {script: "function process(r) { ` +
-		`r.Payload.After.total = r.Payload.After.price * 2; r.Payload.After.label = 'x'; return r }"}}`
+		`r.Payload.After.total = r.Payload.After.name.length * 2; r.Payload.After.label = 'x'; return r }"}}`
 )
 
 var processors = suite{
