@@ -5,24 +5,35 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/docsearch"
 )
 
-// docsCommand returns 'conduit docs', which writes the site.
-func docsCommand(p *Program, site func() (map[string][]byte, error)) *ffcli.Command {
+// siteFiles returns the files of the documentation by name.
+type siteFiles func() (map[string][]byte, error)
+
+// docsCommand returns 'conduit docs', which writes the site, searches it and prints its pages.
+func docsCommand(p *Program, site siteFiles) *ffcli.Command {
 	flags := NewFlags("docs")
 	return &ffcli.Command{
-		Name: "docs", ShortUsage: "conduit docs DIR",
-		ShortHelp: "Write the documentation of this version as a static site.",
-		LongHelp: `The agent serves the same site at /docs/. Open index.html in a browser, or copy the
-directory to a web server. llms.txt lists all pages for machines; each page is also available as Markdown.
+		Name: "docs", ShortUsage: "conduit docs DIR|search|read",
+		ShortHelp: "Search the documentation of this version, or write it as a static site.",
+		LongHelp: `'docs search' finds pages, sections and settings, and 'docs read' prints a page. Neither needs an
+agent or a network. 'docs DIR' writes the site that an agent serves at /docs/: open index.html in
+a browser, or copy the directory to a web server. llms.txt lists all pages for machines; each page
+is also available as Markdown.
 
-Example:
+Examples:
+  conduit docs search rate limit
+  conduit docs read weblogs
   conduit docs site`,
-		FlagSet: flags,
+		FlagSet:     flags,
+		Subcommands: []*ffcli.Command{docsSearchCommand(p, site), docsReadCommand(p, site)},
 		Exec: func(_ context.Context, args []string) error {
-			dir, err := Argument(flags, args, "no directory given; usage: conduit docs DIR")
+			dir, err := Argument(flags, args, "no directory given; usage: conduit docs DIR, or conduit docs search WORD...")
 			if err != nil {
 				return err
 			}
@@ -50,4 +61,106 @@ func writeSite(dir string, files map[string][]byte) error {
 		}
 	}
 	return nil
+}
+
+func docsSearchCommand(p *Program, site siteFiles) *ffcli.Command {
+	flags := NewFlags("search")
+	count := flags.Int("n", 8, "maximum number of pages")
+	return &ffcli.Command{
+		Name: "search", ShortUsage: "conduit docs search WORD... [flags]",
+		ShortHelp: "Search the documentation.",
+		LongHelp: `It prints the pages in which every word occurs, the best first: the name of the page, the section
+and the setting that fit best, and the text there.
+
+Examples:
+  conduit docs search rate limit
+  conduit docs search db.sqlite.path -n 1`,
+		FlagSet: flags,
+		Exec: func(_ context.Context, args []string) error {
+			words, err := Positional(flags, args, len(args))
+			if err != nil {
+				return err
+			}
+			query := strings.Join(words, " ")
+			if !docsearch.HasWords(query) {
+				return Invalidf("no words to search for; usage: conduit docs search WORD...")
+			}
+			if *count < 1 {
+				return Invalidf("-n must be at least 1")
+			}
+			files, err := site()
+			if err != nil {
+				return err
+			}
+			pages, err := docsearch.Pages(files[docsearch.Index])
+			if err != nil {
+				return err
+			}
+			hits := docsearch.Find(pages, query)
+			if len(hits) == 0 {
+				return fmt.Errorf("no page has the words %q: use fewer or other words", query)
+			}
+			return printHits(p, hits, query, *count)
+		},
+	}
+}
+
+func printHits(p *Program, hits []docsearch.Hit, query string, most int) error {
+	var b strings.Builder
+	for i := range hits[:min(most, len(hits))] {
+		h := &hits[i]
+		place := h.Page.Title
+		for _, part := range []string{h.Section.Title, h.Name} {
+			if part != "" {
+				place += " > " + part
+			}
+		}
+		fmt.Fprintf(&b, "%s  %s\n    %s\n", h.Page.Name, place, h.Excerpt(query))
+	}
+	if more := len(hits) - most; more > 0 {
+		fmt.Fprintf(&b, "%d more: use more words, or a larger -n\n", more)
+	}
+	_, err := fmt.Fprint(p.Stdout, b.String())
+	return err
+}
+
+func docsReadCommand(p *Program, site siteFiles) *ffcli.Command {
+	flags := NewFlags("read")
+	return &ffcli.Command{
+		Name: "read", ShortUsage: "conduit docs read [PAGE [SECTION]]",
+		ShortHelp: "Print a page of the documentation as Markdown.",
+		LongHelp: `Without a page it prints the list of pages. A section is printed with the sections in it.
+
+Examples:
+  conduit docs read weblogs
+  conduit docs read concepts "Windows and backpressure" | less`,
+		FlagSet: flags,
+		Exec: func(_ context.Context, args []string) error {
+			words, err := Positional(flags, args, 2)
+			if err != nil {
+				return err
+			}
+			files, err := site()
+			if err != nil {
+				return err
+			}
+			text := files["llms.txt"]
+			if len(words) > 0 {
+				var ok bool
+				if text, ok = files[words[0]+".md"]; !ok {
+					return Invalidf("there is no page %q: find it with 'conduit docs search'", words[0])
+				}
+			}
+			if len(words) > 1 {
+				section, headings := docsearch.SectionOf(string(text), words[1])
+				if section == "" {
+					return Invalidf("page %q has no section %q; its sections: %s", words[0], words[1],
+						strings.Join(headings, "; "))
+				}
+				text = []byte(section)
+			}
+			_, err = p.Stdout.Write(text)
+			return err
+		},
+	}
 }

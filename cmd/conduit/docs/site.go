@@ -240,8 +240,8 @@ func front(menus []menu, version string) page {
 
 // forMachines returns llms.txt: see https://llmstxt.org.
 func forMachines(menus []menu, version string) []byte {
-	return []byte("# conduit\n\n> A data-pipeline agent: one binary runs the pipelines declared in a directory of " +
-		"YAML files running. Documentation of version " + version + ".\n" + contents(menus, "md"))
+	return []byte("# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines running that a directory of " +
+		"YAML files declares. Documentation of version " + version + ".\n" + contents(menus, "md"))
 }
 
 // contents lists all pages, with links to their files with this ending.

@@ -1,31 +1,47 @@
-package mcp
+// Package docsearch searches the documentation. The search is the one of the site, cmd/conduit/docs/assets/search.js,
+// whose comments give the reasons.
+package docsearch
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// The search is the one of the site, cmd/conduit/docs/assets/search.js, whose comments give the reasons.
-
-// docsPage is a page in the index of the documentation.
-type docsPage struct {
+// Page is a page in the index of the documentation.
+type Page struct {
 	Name, Title, About, Words string
-	Sections                  []docsSection
+	Sections                  []Section
 }
 
-// docsSection is a section of a page.
-type docsSection struct {
+// Section is a section of a page.
+type Section struct {
 	Title, Text string
 	Names       []string // of settings and the like
 }
 
-// hit is a page that a search found.
-type hit struct {
-	page    *docsPage
-	section *docsSection
-	name    string // of a setting in the section, "" for none
-	points  int    // twice those of the site, which has halves
+// Hit is a page that a search found.
+type Hit struct {
+	Page    *Page
+	Section *Section // that fits best
+	Name    string   // of a setting in the section, "" for none
+	points  int      // twice those of the site, which has halves
+}
+
+// Index is the name of the file of the site that Pages reads.
+const Index = "index.js"
+
+// Pages returns the pages in the index of a site, in the order of the site.
+func Pages(index []byte) (pages []Page, err error) {
+	_, text, _ := bytes.Cut(index, []byte("="))
+	if err := json.Unmarshal(bytes.TrimRight(bytes.TrimSpace(text), ";"), &pages); err != nil {
+		return nil, fmt.Errorf("cannot read the index of the documentation: %w", err)
+	}
+	return pages, nil
 }
 
 // prepared is a text in the forms in which words are searched.
@@ -90,9 +106,12 @@ func wordsOf(query string) (words [][]string) {
 	return words
 }
 
+// HasWords reports whether a query has words to search for.
+func HasWords(query string) bool { return len(wordsOf(query)) > 0 }
+
 // candidate is a section, or all of a page, with its prepared texts.
 type candidate struct {
-	section     *docsSection
+	section     *Section
 	title, text prepared
 	names       []prepared
 }
@@ -149,8 +168,8 @@ func match(title, about prepared, c *candidate, words [][]string) (points int, n
 	return points, name
 }
 
-// search returns the pages for a query, the best first.
-func search(pages []docsPage, query string) (hits []hit) {
+// Find returns the pages in which every word of the query occurs, the best first: none if it has no words.
+func Find(pages []Page, query string) (hits []Hit) {
 	words := wordsOf(query)
 	if len(words) == 0 {
 		return nil
@@ -160,12 +179,12 @@ func search(pages []docsPage, query string) (hits []hit) {
 			hits = append(hits, h)
 		}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.points, a.points) })
+	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.points, a.points) })
 	return hits
 }
 
-func (p *docsPage) find(words [][]string) hit {
-	best := hit{page: p}
+func (p *Page) find(words [][]string) Hit {
+	best := Hit{Page: p}
 	title, about := prepare(p.Title), prepare(p.About+" "+p.Words)
 	var page candidate
 	for i := range p.Sections {
@@ -175,7 +194,7 @@ func (p *docsPage) find(words [][]string) hit {
 			c.names = append(c.names, prepare(n))
 		}
 		if points, name := match(title, about, &c, words); 2*points > best.points {
-			best = hit{p, s, name, 2 * points}
+			best = Hit{p, s, name, 2 * points}
 		}
 		page.text = append(append(page.text, c.title...), append(c.text, slices.Concat(c.names...)...)...)
 	}
@@ -187,15 +206,19 @@ func (p *docsPage) find(words [][]string) hit {
 	case best.points > 0 && len(words) == 1 && slices.Contains(words[0], own):
 		best.points += 200
 	case best.points == 0 && len(p.Sections) > 0: // the words occur in different sections
-		best.section = &p.Sections[0]
+		best.Section = &p.Sections[0]
 		best.points, _ = match(title, about, &page, words)
 	}
 	return best
 }
 
-// excerpt returns the text around the first word of a query.
-func excerpt(text, query string) string {
+// Excerpt returns the text of a hit around its setting, or around the first word of the query.
+func (h *Hit) Excerpt(query string) string {
 	const before, length = 60, 240
+	if h.Name != "" {
+		query = h.Name
+	}
+	text := h.Section.Text
 	lower, at := strings.ToLower(text), len(text)
 	for _, forms := range wordsOf(query) {
 		for _, form := range forms {
@@ -204,6 +227,42 @@ func excerpt(text, query string) string {
 			}
 		}
 	}
-	from := whole([]byte(text), max(0, at-before))
-	return strings.TrimSpace(text[from:whole([]byte(text), min(len(text), from+length))])
+	from := whole(text, max(0, at-before))
+	if space := strings.IndexByte(text[from:at], ' '); from > 0 && space >= 0 {
+		from += space // begin with a whole word
+	}
+	return strings.TrimSpace(text[from:whole(text, min(len(text), from+length))])
+}
+
+// whole returns the start of the character at a place in text.
+func whole(text string, at int) int {
+	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return at
+}
+
+// SectionOf returns the section with this heading of a page in Markdown, with the sections in it, and all headings of
+// the page. The section is empty if the page does not have it.
+func SectionOf(page, title string) (section string, headings []string) {
+	var b strings.Builder
+	level, code := 0, false
+	for line := range strings.Lines(page) {
+		code = code != strings.HasPrefix(line, "```")
+		marks := len(line) - len(strings.TrimLeft(line, "#"))
+		if marks > 0 && !code {
+			heading := strings.TrimSpace(strings.ReplaceAll(line[marks:], "`", ""))
+			headings = append(headings, heading)
+			switch {
+			case level > 0 && marks <= level:
+				level = -1
+			case level == 0 && strings.EqualFold(heading, strings.ReplaceAll(title, "`", "")):
+				level = marks
+			}
+		}
+		if level > 0 {
+			b.WriteString(line)
+		}
+	}
+	return b.String(), headings
 }
