@@ -32,6 +32,9 @@ func TestDocsAreFound(t *testing.T) {
 		"gitops":               "gitops.html",
 		"exactly-once":         "connector-kafka.html#destination.exactlyOnce",
 		"k8s":                  "kubernetes.html",
+		"deduplicate":          "processor-dedupe.html",
+		"anonymize":            "processor-field.mask.html",
+		"mariadb cdc":          "connector-mysql.html",
 		"kafka commit offsets": "connector-kafka.html#source.commitOffsetsSize",
 		"no such thing qx":     "",
 	} {

@@ -41,12 +41,33 @@ func code(text string) string {
 	return "`" + inCell.Replace(text) + "`"
 }
 
+// pluginWords are words by the name of a plugin that people search, and that its page does not use.
+var pluginWords = map[string]string{
+	"exec": "bash command script stdin stdout subprocess singer", "file": "tail follow logs csv ndjson logrotate",
+	"generator": "test data random fake load", "http": "webhook rest post polling",
+	"kafka": "redpanda topic broker consumer producer", "log": "print stdout console debug",
+	"mysql": "mariadb cdc binlog", "nats": "jetstream", "postgres": "postgresql cdc wal logical decoding",
+	"redis": "valkey cache hash stream", "s3": "minio bucket object storage parquet gcs r2",
+	"spool": "disk buffer queue store and forward", "sqlite": "database cdc", "syslog": "rsyslog rfc5424 rfc3164",
+
+	"aggregate": "group by tumbling window mean", "custom.javascript": "js script code function",
+	"dedupe": "deduplicate deduplication distinct repeated twice", "enrich.file": "lookup join csv table",
+	"enrich.http": "lookup join api", "error": "fail assert validate", "expr.filter": "drop where select predicate",
+	"expr.map": "bloblang vrl compute transform formula", "field.convert": "cast type integer number text",
+	"field.exclude": "remove delete drop columns", "field.include": "keep select only columns",
+	"field.mask":   "anonymise anonymize gdpr hash hide personal pii privacy redact tokenize",
+	"field.rename": "copy move alias", "field.set": "add constant template", "filter": "drop where select",
+	"json.decode": "parse", "json.encode": "stringify serialize", "parse.kv": "logfmt", "parse.regex": "extract pattern",
+	"parse.time": "date strptime epoch timestamp", "sample": "percent random subset", "split": "explode flatten unnest",
+	"throttle": "slow rate limit delay",
+}
+
 // connectorPages returns a page for each built-in connector: its own page, if there is one, and all its settings.
 func connectorPages() (all []page) {
 	for _, c := range builtin.All() {
 		s := c.Specification()
 		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary,
-			Source: "plugins/builtin/" + s.Name + "/README.md"}
+			Words: pluginWords[s.Name], Source: "plugins/builtin/" + s.Name + "/README.md"}
 		if text, err := readPage(p.Source); err == nil {
 			p.Text = string(text)
 		} else {
@@ -68,7 +89,7 @@ func processorPages() (all []page) {
 		text := fmt.Sprintf("# %s\n\n%s\n\n%s\n\n[Examples](README.md#%s).\n", plugin.Name, plugin.Summary,
 			plugin.Description, strings.ReplaceAll(plugin.Name, ".", ""))
 		all = append(all, page{Name: "processor-" + plugin.Name, Title: plugin.Name, Section: "Processor",
-			About: plugin.Summary, Source: "plugins/processor/README.md",
+			About: plugin.Summary, Words: pluginWords[plugin.Name], Source: "plugins/processor/README.md",
 			Text: text + parameters("All settings", plugin.New().Parameters())})
 	}
 	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
