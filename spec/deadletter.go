@@ -170,6 +170,6 @@ type Replay struct {
 	// Member of the cluster that runs or ran the replay; left out when it is the agent that answers. The counts of
 	// another member are a few seconds old.
 	Member string `json:"member,omitempty"`
-	// Set when that member does not answer, with the consequence for the replay.
+	// Set when that member does not respond, with the consequence for the replay.
 	Message string `json:"message,omitempty"`
 }

@@ -109,7 +109,7 @@ const Descriptions = "" +
 	"cancelled: The replay ends, or ended, early: a client cancelled it, or an error occurred.\n" +
 	"member: Member of the cluster that runs or ran the replay; left out when it is the agent that " +
 	"answers. The counts of another member are a few seconds old.\n" +
-	"message: Set when that member does not answer, with the consequence for the replay.\n" +
+	"message: Set when that member does not respond, with the consequence for the replay.\n" +
 	"\nspec.DryRunRequest\n" +
 	"file: Content of a pipeline file.\n" +
 	"pipeline: Id of the pipeline, if the file declares several.\n" +

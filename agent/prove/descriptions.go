@@ -8,8 +8,8 @@ const descriptions = "" +
 	"ledger: Path of the ledger.\n" +
 	"id: Qualified id of the source.\n" +
 	"rate: Records per second.\n" +
-	"note: Means nothing; a change of it is a change of the connector.\n" +
+	"note: Has no effect. A change of it makes the agent exchange the connector.\n" +
 	"\nprove.destinationSettings\n" +
 	"ledger: Path of the ledger.\n" +
 	"sabotage: How to break the promise: lose, double or reorder a record now and then.\n" +
-	"note: Means nothing; a change of it is a change of the connector.\n"
+	"note: Has no effect. A change of it makes the agent exchange the connector.\n"

@@ -99,7 +99,7 @@ func Panels() []Panel {
 		},
 		{"Sources that wait for memory", "timeseries", "none", 8, "", one(MemoryWaiting+ofAgent, "{{instance}}")},
 		{"Spools", "timeseries", "bytes", 8, "On disk.", one(SpoolBytes+ofAgent, "{{path}}")},
-		{"Connectors started again", "timeseries", "cps", 8, "",
+		{"Connectors restarted", "timeseries", "cps", 8, "",
 			one(promPerSecond(PluginRestarts, ofAgent, "plugin"), "{{plugin}}")},
 		{
 			"Memory of connectors' processes", "timeseries", "bytes", 8, "",

@@ -75,7 +75,7 @@ var (
 	startsDesc = desc(PluginStarts,
 		"Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
 	restartsDesc = desc(PluginRestarts,
-		"Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
+		"Times a connector was restarted for a run: after a failure, a change or a stop.", "plugin")
 	memoryDesc = desc(MemoryRecords,
 		"Bytes available to the in-flight records of all sources, where there is a limit shared with all other uses.")
 	memoryUsedDesc    = desc(MemoryRecordsUsed, "Bytes of them that are used.")

@@ -89,7 +89,7 @@ func (p *processor) Open(ctx context.Context) (err error) {
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	if p.leak.found(b.Len(), p.log) {
 		if err := p.Open(ctx); err != nil {
-			return fmt.Errorf("cannot start the script again: %w", err)
+			return fmt.Errorf("cannot restart the script: %w", err)
 		}
 	}
 	p.guard.begin(p.runtime.vm)
@@ -102,7 +102,7 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		p.guard.end()
 		if err := p.Open(ctx); err != nil {
-			return fmt.Errorf("cannot start the script again: %w", err)
+			return fmt.Errorf("cannot restart the script: %w", err)
 		}
 		p.guard.begin(p.runtime.vm)
 	}
