@@ -25,6 +25,7 @@ func main() {
 		Profiles:       parts.Profiles(),
 		ToolServer:     mcp.Handler,
 		Site:           docs.Of,
+		Docs:           tools.Docs,
 		Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove, tools.MCP},
 		PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
+	"github.com/conduit-agent/conduit/cmd/conduit/tools"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 )
 
@@ -43,7 +44,8 @@ var writtenSite = sync.OnceValues(func() (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p := &cli.Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3", Parts: cli.Parts{Site: docs.Of}}
+	p := &cli.Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3",
+		Parts: cli.Parts{Site: docs.Of, Docs: tools.Docs}}
 	if code := cli.Run(context.Background(), p, []string{"docs", dir}); code != 0 {
 		return nil, fmt.Errorf("conduit docs ends with %d", code)
 	}

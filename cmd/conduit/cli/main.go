@@ -36,6 +36,8 @@ type Parts struct {
 	ToolServer api.ToolServer
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.
 	Site func(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error)
+	// Docs returns 'conduit docs' for the files of the documentation. It is set with Site.
+	Docs func(p *Program, site func() (map[string][]byte, error)) *ffcli.Command
 	// Commands are the further commands of 'conduit', PluginCommands those of 'conduit plugins'.
 	Commands, PluginCommands []func(*Program) *ffcli.Command
 }

@@ -42,7 +42,7 @@ Examples:
 	all.Subcommands = append(all.Subcommands, dashboards(p), alerts(p))
 	if p.Parts.Site != nil {
 		site := p.Parts.Site(all, p.Version, Usage)
-		all.Subcommands = append(all.Subcommands, docsCommand(p, site))
+		all.Subcommands = append(all.Subcommands, p.Parts.Docs(p, site))
 		p.Docs = func(name string) ([]byte, bool) {
 			files, err := site()
 			content, ok := files[name]

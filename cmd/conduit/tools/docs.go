@@ -1,4 +1,4 @@
-package cli
+package tools
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/docsearch"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
 // siteFiles returns the files of the documentation by name.
 type siteFiles func() (map[string][]byte, error)
 
-// docsCommand returns 'conduit docs', which writes the site, searches it and prints its pages.
-func docsCommand(p *Program, site siteFiles) *ffcli.Command {
-	flags := NewFlags("docs")
+// Docs returns 'conduit docs', which writes the site, searches it and prints its pages.
+func Docs(p *cli.Program, site func() (map[string][]byte, error)) *ffcli.Command {
+	flags := cli.NewFlags("docs")
 	return &ffcli.Command{
 		Name: "docs", ShortUsage: "conduit docs DIR|search|read",
 		ShortHelp: "Search the documentation of this version, or write it as a static site.",
@@ -33,7 +34,7 @@ Examples:
 		FlagSet:     flags,
 		Subcommands: []*ffcli.Command{docsSearchCommand(p, site), docsReadCommand(p, site)},
 		Exec: func(_ context.Context, args []string) error {
-			dir, err := Argument(flags, args, "no directory given; usage: conduit docs DIR, or conduit docs search WORD...")
+			dir, err := cli.Argument(flags, args, "no directory given; usage: conduit docs DIR, or conduit docs search WORD...")
 			if err != nil {
 				return err
 			}
@@ -63,8 +64,8 @@ func writeSite(dir string, files map[string][]byte) error {
 	return nil
 }
 
-func docsSearchCommand(p *Program, site siteFiles) *ffcli.Command {
-	flags := NewFlags("search")
+func docsSearchCommand(p *cli.Program, site siteFiles) *ffcli.Command {
+	flags := cli.NewFlags("search")
 	count := flags.Int("n", 8, "maximum number of pages")
 	return &ffcli.Command{
 		Name: "search", ShortUsage: "conduit docs search WORD... [flags]",
@@ -77,16 +78,16 @@ Examples:
   conduit docs search db.sqlite.path -n 1`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			words, err := Positional(flags, args, len(args))
+			words, err := cli.Positional(flags, args, len(args))
 			if err != nil {
 				return err
 			}
 			query := strings.Join(words, " ")
 			if !docsearch.HasWords(query) {
-				return Invalidf("no words to search for; usage: conduit docs search WORD...")
+				return cli.Invalidf("no words to search for; usage: conduit docs search WORD...")
 			}
 			if *count < 1 {
-				return Invalidf("-n must be at least 1")
+				return cli.Invalidf("-n must be at least 1")
 			}
 			files, err := site()
 			if err != nil {
@@ -105,7 +106,7 @@ Examples:
 	}
 }
 
-func printHits(p *Program, hits []docsearch.Hit, query string, most int) error {
+func printHits(p *cli.Program, hits []docsearch.Hit, query string, most int) error {
 	var b strings.Builder
 	for i := range hits[:min(most, len(hits))] {
 		h := &hits[i]
@@ -124,8 +125,8 @@ func printHits(p *Program, hits []docsearch.Hit, query string, most int) error {
 	return err
 }
 
-func docsReadCommand(p *Program, site siteFiles) *ffcli.Command {
-	flags := NewFlags("read")
+func docsReadCommand(p *cli.Program, site siteFiles) *ffcli.Command {
+	flags := cli.NewFlags("read")
 	return &ffcli.Command{
 		Name: "read", ShortUsage: "conduit docs read [PAGE [SECTION]]",
 		ShortHelp: "Print a page of the documentation as Markdown.",
@@ -136,7 +137,7 @@ Examples:
   conduit docs read concepts "Windows and backpressure" | less`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			words, err := Positional(flags, args, 2)
+			words, err := cli.Positional(flags, args, 2)
 			if err != nil {
 				return err
 			}
@@ -148,13 +149,13 @@ Examples:
 			if len(words) > 0 {
 				var ok bool
 				if text, ok = files[words[0]+".md"]; !ok {
-					return Invalidf("there is no page %q: find it with 'conduit docs search'", words[0])
+					return cli.Invalidf("there is no page %q: find it with 'conduit docs search'", words[0])
 				}
 			}
 			if len(words) > 1 {
 				section, headings := docsearch.SectionOf(string(text), words[1])
 				if section == "" {
-					return Invalidf("page %q has no section %q; its sections: %s", words[0], words[1],
+					return cli.Invalidf("page %q has no section %q; its sections: %s", words[0], words[1],
 						strings.Join(headings, "; "))
 				}
 				text = []byte(section)
