@@ -26,7 +26,7 @@ var anyText = []string{
 
 // templates are settings that may be templates.
 var templates = []string{
-	"file path", "s3 prefix", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
+	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
 	"redis value", "redis fields.*", "redis expire",
 	"postgres table", "mysql table", "sqlite table",
 	"syslog appname", "syslog facility", "syslog hostname", "syslog msgid", "syslog procid", "syslog severity",

@@ -7,10 +7,13 @@ const descriptions = "" +
 	"\ns3.destinationSettings\n" +
 	"prefix: Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ " +
 	"strftime \"%Y/%m/%d/%H\" }}. Each object then has records of one prefix.\n" +
-	"emptyValue: Text for a value in a template of prefix that is empty.\n" +
-	"timezone: Time zone of strftime in a template of prefix, such as Local or Europe/Vienna.\n" +
-	"prefixesPerHour: Maximum number of different prefixes that a template makes in an hour. A record " +
-	"with another one is refused.\n" +
+	"key: Key of objects instead of prefix, or a template of it, such as {{ strftime \"%Y/%m/%d/%H\" " +
+	"}}.jsonl. The number of the object is inserted before the extension: " +
+	"2026/10/10/13-1791640800000000000.jsonl. Each object then has records of one key.\n" +
+	"emptyValue: Text for a value in a template of prefix or key that is empty.\n" +
+	"timezone: Time zone of strftime in a template of prefix or key, such as Local or Europe/Vienna.\n" +
+	"prefixesPerHour: Maximum number of different prefixes or keys that a template makes in an hour. A " +
+	"record with another one is refused.\n" +
 	"format: json and parquet: operation, position, payload, key and metadata of each record; parquet " +
 	"can have a column for each field of the payload instead, see parquet.columns. lines: each record in " +
 	"the format of sdk.record.format on a line.\n" +
@@ -21,6 +24,7 @@ const descriptions = "" +
 	"key, position, metadata. The columns have the prefix conduit_.\n" +
 	"compression: Compression of json and lines objects. Parquet is always compressed.\n" +
 	"object.maxBytes: Maximum size in bytes of an object with several records, before compression.\n" +
+	"object.maxRecords: Maximum number of records of an object. 0: no limit but sdk.batch.size.\n" +
 	"encryption: Server-side encryption of objects. none: the default of the bucket.\n" +
 	"encryption.kmsKey: Id of the key for aws:kms. Default: the key of the account.\n" +
 	"exactlyOnce: Whether record positions are kept in the bucket, so that no record is duplicated after " +

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 
@@ -22,11 +21,16 @@ type destinationSettings struct {
 	// Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ strftime "%Y/%m/%d/%H" }}.
 	// Each object then has records of one prefix.
 	Prefix string `json:"prefix" template:"true"`
-	// Text for a value in a template of prefix that is empty.
+	// Key of objects instead of prefix, or a template of it, such as {{ strftime "%Y/%m/%d/%H" }}.jsonl. The number of
+	// the object is inserted before the extension: 2026/10/10/13-1791640800000000000.jsonl. Each object then has
+	// records of one key.
+	Key string `json:"key" template:"true"`
+	// Text for a value in a template of prefix or key that is empty.
 	Empty string `json:"emptyValue" literal:"true" default:"unknown" validate:"required"`
-	// Time zone of strftime in a template of prefix, such as Local or Europe/Vienna.
+	// Time zone of strftime in a template of prefix or key, such as Local or Europe/Vienna.
 	Zone string `json:"timezone" default:"UTC"`
-	// Maximum number of different prefixes that a template makes in an hour. A record with another one is refused.
+	// Maximum number of different prefixes or keys that a template makes in an hour. A record with another one is
+	// refused.
 	PerHour int `json:"prefixesPerHour" default:"10000" validate:"gt=0"`
 	// json and parquet: operation, position, payload, key and metadata of each record; parquet can have a column for
 	// each field of the payload instead, see parquet.columns. lines: each record in the format of sdk.record.format on
@@ -42,6 +46,8 @@ type destinationSettings struct {
 	Compression string `json:"compression" default:"none" validate:"inclusion=none|gzip|zstd"`
 	// Maximum size in bytes of an object with several records, before compression.
 	Largest int `json:"object.maxBytes" default:"67108864" validate:"gt=0"`
+	// Maximum number of records of an object. 0: no limit but sdk.batch.size.
+	MaxRecords int `json:"object.maxRecords" default:"0" validate:"gt=-1"`
 	// Server-side encryption of objects. none: the default of the bucket.
 	Encryption string `json:"encryption" default:"AES256" validate:"inclusion=AES256|aws:kms|none"`
 	// Id of the key for aws:kms. Default: the key of the account.
@@ -62,7 +68,7 @@ type Destination struct {
 	sdk.DestinationBase
 
 	settings  destinationSettings
-	prefix    *template.Template
+	names     *template.Template // of prefix or key
 	hourly    hourly
 	timeLimit template.TimeLimit
 	bucket    *bucket                     // nil before Open
@@ -86,7 +92,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 	if d.tables.extra, err = d.settings.extra(); err != nil {
 		return err
 	}
-	d.prefix, err = d.settings.template()
+	d.names, err = d.settings.template()
 	return err
 }
 
@@ -98,25 +104,25 @@ func (s *destinationSettings) parse(ctx context.Context, values map[string]strin
 	if s.KMSKey != "" && s.Encryption != "aws:kms" {
 		return sdk.SettingError{Setting: "encryption.kmsKey", Message: "needs encryption aws:kms"}
 	}
-	if s.ExactlyOnce && strings.Contains(s.Prefix, "{{") {
-		return sdk.SettingError{Setting: "exactlyOnce", Message: "cannot be true if prefix is a template, because " +
-			"object keys must not depend on record content: set exactlyOnce to false, or prefix to plain text"}
+	if err := s.checkKey(); err != nil {
+		return err
 	}
 	return s.check(ctx)
 }
 
-// template returns the setting prefix as a template.
+// template returns the setting prefix or key as a template.
 func (s *destinationSettings) template() (*template.Template, error) {
 	zone, err := time.LoadLocation(s.Zone)
 	if err != nil {
 		return nil, sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
 	}
-	if err := checkPrefix(s.Empty); err != nil || strings.Contains(s.Empty, "/") {
+	if err := checkName(s.Empty); err != nil || strings.Contains(s.Empty, "/") {
 		return nil, sdk.SettingError{Setting: "emptyValue", Message: "must be a name that may be between two /"}
 	}
-	t, err := template.ParsePath(s.Prefix, s.Empty, zone)
+	setting, text := s.named()
+	t, err := template.ParsePath(text, s.Empty, zone)
 	if err != nil {
-		return nil, sdk.SettingError{Setting: "prefix", Message: err.Error()}
+		return nil, sdk.SettingError{Setting: setting, Message: err.Error()}
 	}
 	return t, nil
 }
@@ -141,16 +147,20 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 // item is a record to write.
 type item struct {
 	*record.Record
-	index  int // in the records of a Write
-	id     common.RecordID
-	prefix string         // if the prefix is a template, or the record has a table
-	table  *parquet.Table // nil unless parquet.columns is payload
+	index int // in the records of a Write
+	id    common.RecordID
+	name  string         // the prefix or key, if it is a template, or the record has a table
+	table *parquet.Table // nil unless parquet.columns is payload
 }
 
 // Write writes the records in as few objects as possible.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
 	d.timeLimit.Begin(ctx)
-	defer func() { d.ids.Wrote(n, err) }()
+	defer func() {
+		if d.ids.Wrote(n, err); d.ledger != nil && err == nil {
+			clear(d.ledger.ahead)
+		}
+	}()
 	if n, err := d.write(ctx, d.unwritten(records)); err != nil {
 		return n, err
 	}
@@ -234,21 +244,10 @@ func (d *Destination) store(ctx context.Context, o part) error {
 	d.last = number
 	return d.retry(ctx, len(o.items) == 1, func() error {
 		if d.ledger != nil {
-			return d.ledger.put(ctx, d.settings.header(), o.body, o.items)
+			return d.ledger.put(ctx, d.settings.keyOf(o.name, d.ledger.next), o.body, o.items)
 		}
-		return d.bucket.put(ctx, d.settings.keyBelow(o.prefix, number), o.body, d.settings.header())
+		return d.bucket.put(ctx, d.settings.keyOf(o.name, number), o.body, d.settings.header())
 	})
-}
-
-// key returns the key of the object with a number, if the prefix is not a template.
-func (s *destinationSettings) key(number int64) string { return s.keyBelow(s.Prefix, number) }
-
-func (s *destinationSettings) keyBelow(prefix string, number int64) string {
-	suffix := map[string]string{"json": "json", "parquet": "parquet", "lines": "jsonl"}[s.Format]
-	if s.compressed() {
-		suffix += map[string]string{"gzip": ".gz", "zstd": ".zst"}[s.Compression]
-	}
-	return path.Join(prefix, fmt.Sprintf("%d.%s", number, suffix))
 }
 
 func (s *destinationSettings) compressed() bool {

@@ -7,11 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
-	"strings"
-	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/parquet"
@@ -20,23 +16,23 @@ import (
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-// part is an object to write. All its items have the same prefix and table.
+// part is an object to write. All its items have the same name and table.
 type part struct {
-	prefix string
-	items  []item
-	body   []byte
+	name  string // prefix or key
+	items []item
+	body  []byte
 }
 
-// parts returns objects with the first n items: a single object, or with a template one per prefix and with columns one
-// per table, and several if there are many records. The error is about the next item.
+// parts returns objects with the first n items: a single object, or with a template one per prefix or key and with
+// columns one per table, and several if there are many records. The error is about the next item.
 func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n int, err error) {
 	d.tables.rollback()
-	if _, constant := d.prefix.Constant(); constant && !d.settings.columns() {
+	if name, constant := d.names.Constant(); constant && !d.settings.columns() {
 		body, n, err := d.encode(ctx, items)
 		if n == 0 {
 			return nil, 0, err
 		}
-		return []part{{d.settings.Prefix, items[:n], body}}, n, err
+		return []part{{name, items[:n], body}}, n, err
 	}
 	groups, n, err := d.groups(items)
 	for _, group := range groups {
@@ -49,113 +45,18 @@ func (d *Destination) parts(ctx context.Context, items []item) (parts []part, n 
 				}
 				return parts, at, wrong
 			}
-			parts = append(parts, part{group[0].prefix, group[:encoded], body})
+			parts = append(parts, part{group[0].name, group[:encoded], body})
 			group = group[encoded:]
 		}
 	}
 	return parts, n, err
 }
 
-// groups groups the first n items by prefix and table. The error is about the next item.
-func (d *Destination) groups(items []item) (groups [][]item, n int, err error) {
-	if groups, n, err = d.byPrefix(items); !d.settings.columns() {
-		return groups, n, err
-	}
-	var divided [][]item
-	for _, group := range groups {
-		byTable := map[*parquet.Table]int{}
-		for _, it := range group {
-			t := d.tables.of(it.prefix, it.Record)
-			g, ok := byTable[t]
-			if !ok {
-				g = len(divided)
-				byTable[t], divided = g, append(divided, nil)
-			}
-			it.table = t
-			divided[g] = append(divided[g], it)
-		}
-	}
-	return divided, n, err
-}
-
-// byPrefix groups the first n items by prefix. The error is about the prefix of the next item.
-func (d *Destination) byPrefix(items []item) (groups [][]item, n int, err error) {
-	if prefix, constant := d.prefix.Constant(); constant {
-		group := slices.Clone(items)
-		for i := range group {
-			group[i].prefix = prefix
-		}
-		return [][]item{group}, len(items), nil
-	}
-	group := map[string]int{}
-	var prefix []byte
-	for n = range items {
-		if prefix, err = d.prefix.Append(&d.timeLimit, prefix[:0], items[n].Record); err != nil {
-			return groups, n, fmt.Errorf("cannot execute the template of prefix: %w", err)
-		}
-		g, ok := group[string(prefix)]
-		if !ok {
-			err := checkPrefix(string(prefix))
-			if err == nil {
-				err = d.hourly.add(prefix, d.settings.PerHour, time.Now())
-			}
-			if err != nil {
-				return groups, n, fmt.Errorf("cannot write with prefix %.200q: %w", prefix, err)
-			}
-			g = len(groups)
-			group[string(prefix)], groups = g, append(groups, nil)
-		}
-		it := items[n]
-		it.prefix = string(prefix)
-		groups[g] = append(groups[g], it)
-	}
-	return groups, len(items), nil
-}
-
-// longestPrefix leaves room for the name of the object: keys have at most 1024 bytes.
-const longestPrefix = 900
-
-// checkPrefix explains why prefix is invalid for records: all prefixes are below the text before the template.
-func checkPrefix(prefix string) error {
-	if len(prefix) > longestPrefix {
-		return fmt.Errorf("it has %d bytes, more than %d", len(prefix), longestPrefix)
-	}
-	if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
-		return errors.New("it is not UTF-8 text, or has a control character")
-	}
-	for element := range strings.SplitSeq(strings.TrimSuffix(prefix, "/"), "/") {
-		if element == "" || element == "." || element == ".." {
-			return fmt.Errorf("it cannot have %q between slashes", element)
-		}
-	}
-	return nil
-}
-
-// hourly bounds the number of different prefixes in an hour.
-type hourly struct {
-	hour time.Time
-	seen map[uint64]struct{} // hashes of the prefixes
-}
-
-var errHourly = errors.New("the records of this hour have as many prefixes already as prefixesPerHour allows; " +
-	"raise it, or use fewer prefixes")
-
-// add counts a prefix, unless it is known. It returns an error if there are too many.
-func (h *hourly) add(prefix []byte, most int, now time.Time) error {
-	if now = now.Truncate(time.Hour); !now.Equal(h.hour) {
-		h.hour, h.seen = now, map[uint64]struct{}{}
-	}
-	sum := fnv.New64a()
-	sum.Write(prefix)
-	if _, ok := h.seen[sum.Sum64()]; !ok && len(h.seen) >= most {
-		return errHourly
-	}
-	h.seen[sum.Sum64()] = struct{}{}
-	return nil
-}
-
 // encode returns an object with the first n records. The error is about the next record.
 func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n int, err error) {
+	if most := d.settings.MaxRecords; most > 0 {
+		items = items[:min(len(items), most)]
+	}
 	if d.settings.columns() {
 		return d.encodeColumns(ctx, items)
 	}

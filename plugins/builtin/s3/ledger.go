@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,19 +24,23 @@ import (
 // number is free. Before each object, the ledger writes an entry with the ids of the object's records. The name of the
 // entry has the number and the epoch, a random word of this run; the object's metadata has the epoch, too. So an entry
 // is valid if the object with its number has its epoch, no matter who wrote it and how late. Every checkpointEvery-th
-// entry also has the ids of all earlier records in the window.
+// entry also has the ids of all earlier records in the window. See stages for objects whose keys depend on records.
 type ledger struct {
 	bucket *bucket
 	dir    string
 	epoch  string
-	object func(number int64) string // returns the key
+	object func(number int64) string // returns the key of the object that takes the number
+	header func() http.Header        // of objects
+	stages bool                      // object returns the key of a staged object
 
 	next    int64                        // number of the next object
 	known   map[common.RecordID]struct{} // written before the ledger was opened; nil when they cannot arrive again
+	ahead   map[common.RecordID]struct{} // written by the current Write: an error may repeat them
 	since   int                          // records written since then
 	batches [][]common.RecordID          // in the window, oldest first
 	kept    int                          // ids in batches
 	entries []entry                      // in the store
+	staged  []int64                      // numbers of the staged objects in the store
 }
 
 // entry is the name of an entry.
@@ -58,7 +63,14 @@ func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
 	if dir == "" {
 		dir = ".conduit-positions/" + texts.Word(sdk.EnvFrom(ctx).ConnectorID) + "/"
 	}
-	return &ledger{bucket: b, dir: dir, epoch: newEpoch(), object: s.key}
+	l := &ledger{bucket: b, dir: dir, epoch: newEpoch(), header: s.header, ahead: map[common.RecordID]struct{}{}}
+	_, name := s.named()
+	if l.stages = strings.Contains(name, "{{"); l.stages {
+		l.object = l.stage
+	} else {
+		l.object = func(number int64) string { return s.keyOf(name, number) }
+	}
+	return l
 }
 
 func newEpoch() string {
@@ -77,8 +89,9 @@ func (l *ledger) key(e entry) string {
 
 var entryName = texts.Regexp(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
 
-// list returns the entries in the store, by number.
+// list returns the entries in the store, by number, and finds the staged objects.
 func (l *ledger) list(ctx context.Context) (all []entry, err error) {
+	l.staged = nil
 	for after := ""; ; {
 		page, err := l.bucket.page(ctx, l.dir, after)
 		if err != nil || len(page) == 0 {
@@ -86,6 +99,9 @@ func (l *ledger) list(ctx context.Context) (all []entry, err error) {
 		}
 		for _, o := range page {
 			after = o.Key
+			if n, ok := l.stageOf(o.Key); ok {
+				l.staged = append(l.staged, n)
+			}
 			if m := entryName().FindStringSubmatch(strings.TrimPrefix(o.Key, l.dir)); m != nil {
 				n, _ := strconv.ParseInt(m[1], 10, 64)
 				all = append(all, entry{n, m[2], m[3] != ""})
@@ -118,6 +134,9 @@ func (l *ledger) load(ctx context.Context) error {
 	}
 	from := len(valid) - 1
 	l.next = valid[from].number + 1
+	if err := l.publishLeft(ctx, valid); err != nil {
+		return err
+	}
 	for from > 0 && !valid[from].checkpoint {
 		from--
 	}
@@ -220,14 +239,15 @@ func (l *ledger) remember(ids []common.RecordID) {
 // without returns the items whose records have not been written.
 func (l *ledger) without(items []item) []item {
 	return slices.DeleteFunc(items, func(i item) bool {
-		_, ok := l.known[i.id]
-		return ok
+		_, known := l.known[i.id]
+		_, ahead := l.ahead[i.id]
+		return known || ahead
 	})
 }
 
-// put writes an entry and an object of the items, whose content is body. After a failure, the caller repeats it
-// unchanged.
-func (l *ledger) put(ctx context.Context, header http.Header, body []byte, items []item) error {
+// put writes an entry and an object of the items with a key, whose content is body. After a failure, the caller
+// repeats it unchanged.
+func (l *ledger) put(ctx context.Context, key string, body []byte, items []item) error {
 	e := entry{l.next, l.epoch, l.next%checkpointEvery == 0}
 	ids := make([]common.RecordID, len(items))
 	for i := range items {
@@ -236,19 +256,31 @@ func (l *ledger) put(ctx context.Context, header http.Header, body []byte, items
 	if err := l.bucket.put(ctx, l.key(e), l.content(e, ids), nil); err != nil {
 		return err
 	}
-	header.Set(epochHeader, l.epoch)
-	err := l.bucket.put(ctx, l.object(l.next), body, conditional(header))
+	err := l.bucket.put(ctx, l.object(l.next), body, conditional(l.headerOf(l.epoch, key)))
 	if code(err) == preconditionFailed {
 		var owner string
 		if owner, err = l.owner(ctx, l.next); err == nil && owner != l.epoch {
 			return l.adopt(ctx, owner)
 		}
 	}
+	if err == nil && l.stages {
+		err = l.publish(ctx, l.next, l.epoch, key, body)
+	}
 	if err != nil {
 		return err
 	}
 	l.written(ctx, e, ids)
 	return nil
+}
+
+// headerOf returns the header of the object that takes a number.
+func (l *ledger) headerOf(epoch, key string) http.Header {
+	h := l.header()
+	h.Set(epochHeader, epoch)
+	if l.stages {
+		h.Set(keyHeader, encodeKey(key))
+	}
+	return h
 }
 
 func (l *ledger) content(e entry, ids []common.RecordID) (content []byte) {
@@ -268,6 +300,9 @@ func (l *ledger) content(e entry, ids []common.RecordID) (content []byte) {
 // this epoch stay valid, except the one for that number.
 func (l *ledger) adopt(ctx context.Context, owner string) error {
 	if owner != "" {
+		if err := l.publishStaged(ctx, l.next); err != nil {
+			return err
+		}
 		content, err := l.entryOf(ctx, owner)
 		switch {
 		case code(err) == noSuchKey: // the other run is far ahead
@@ -294,36 +329,46 @@ func (l *ledger) entryOf(ctx context.Context, epoch string) ([]byte, error) {
 // written records a written object, and removes the entries that a checkpoint replaces.
 func (l *ledger) written(ctx context.Context, e entry, ids []common.RecordID) {
 	l.remember(ids)
+	for _, id := range ids {
+		l.ahead[id] = struct{}{}
+	}
+	if l.stages {
+		l.staged = append(l.staged, e.number)
+	}
 	if l.since += len(ids); l.since > common.IDWindow {
 		l.known = nil // all outstanding records arrived long ago
 	}
 	if e.checkpoint {
-		l.remove(ctx)
+		l.entries = removed(l.entries, func(e entry) error { return l.bucket.remove(ctx, l.key(e)) })
+		l.removeStaged(ctx, e.number-keptStages)
 	}
 	l.entries = append(l.entries, e)
 	l.next++
 }
 
-// remove removes all entries. If that fails, the next checkpoint tries again.
-func (l *ledger) remove(ctx context.Context) {
-	kept := make([]bool, len(l.entries))
-	concurrently(len(l.entries), func(i int) { kept[i] = l.bucket.remove(ctx, l.key(l.entries[i])) != nil })
-	left := l.entries[:0]
-	for i, e := range l.entries {
+// removed removes objects, and returns those that remain because of errors. The next checkpoint tries again.
+func removed[T any](all []T, remove func(T) error) (left []T) {
+	kept := make([]bool, len(all))
+	concurrently(len(all), func(i int) { kept[i] = remove(all[i]) != nil })
+	left = all[:0]
+	for i := range all {
 		if kept[i] {
-			left = append(left, e)
+			left = append(left, all[i])
 		}
 	}
-	l.entries = left
+	return left
 }
 
 // forget removes all objects of the ledger.
 func (l *ledger) forget(ctx context.Context) (err error) {
-	if l.entries, err = l.list(ctx); err != nil {
+	entries, err := l.list(ctx)
+	if err != nil {
 		return err
 	}
-	if l.remove(ctx); len(l.entries) > 0 {
-		return fmt.Errorf("cannot remove %d objects with positions in %s", len(l.entries), l.dir)
+	l.entries = removed(entries, func(e entry) error { return l.bucket.remove(ctx, l.key(e)) })
+	l.removeStaged(ctx, math.MaxInt64)
+	if n := len(l.entries) + len(l.staged); n > 0 {
+		return fmt.Errorf("cannot remove %d objects with positions in %s", n, l.dir)
 	}
 	return l.bucket.remove(ctx, l.dir+"probe")
 }

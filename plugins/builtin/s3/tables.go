@@ -35,7 +35,8 @@ func (s *destinationSettings) extra() (c parquet.Columns, err error) {
 // mostTables is the number of tables whose columns are remembered.
 const mostTables = 1000
 
-// tables are the tables of a destination: those of the records with the same prefix and collection.
+// tables are the tables of a destination: those of the records with the same prefix or key, and the same
+// collection.
 type tables struct {
 	extra   parquet.Columns
 	schemas *schema.Cache // nil: records have no schemas
@@ -43,7 +44,7 @@ type tables struct {
 	used    map[*parquet.Table]bool // since the last commit
 }
 
-type tableKey struct{ prefix, collection string }
+type tableKey struct{ name, collection string }
 
 func (t *tables) open(ctx context.Context) {
 	t.known, t.used = map[tableKey]*parquet.Table{}, map[*parquet.Table]bool{}
@@ -53,8 +54,8 @@ func (t *tables) open(ctx context.Context) {
 }
 
 // of returns the table of a record.
-func (t *tables) of(prefix string, r *record.Record) *parquet.Table {
-	k := tableKey{prefix, r.Metadata.Get(record.KeyCollection)}
+func (t *tables) of(name string, r *record.Record) *parquet.Table {
+	k := tableKey{name, r.Metadata.Get(record.KeyCollection)}
 	table := t.known[k]
 	if table == nil {
 		if len(t.known) >= mostTables {

@@ -112,7 +112,8 @@ func TestRefusedPrefixes(t *testing.T) {
 func TestTemplatesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, more := range [][]string{
-		{"prefix", "{{ nothing }}"}, {"prefix", "{{ .Operation }}", "exactlyOnce", "true"},
+		{"prefix", "{{ nothing }}"}, {"key", "{{ nothing }}"}, {"key", "a/../b"}, {"key", "/a"},
+		{"key", "a", "prefix", "b"},
 		{"positionsPrefix", "{{ .Operation }}"},
 	} {
 		err := (&s3.Destination{}).Configure(t.Context(), settings("127.0.0.1:1", append(more, "format", "json")...))

@@ -67,12 +67,12 @@ func (s *s3System) settings(more ...string) func(addr string) map[string]string 
 	}
 }
 
-// stored returns the numbers in the objects, in the order of their names.
+// stored returns the numbers in the objects, in the order of their names. It leaves out positions and staged objects.
 func (s *s3System) stored(context.Context) (all []int, err error) {
 	files := s.Files(s.t, "ledger")
 	var names []string
 	for name := range files {
-		if !strings.Contains(name, "/") {
+		if !strings.HasPrefix(name, ".conduit-positions/") {
 			names = append(names, name)
 		}
 	}
@@ -123,23 +123,35 @@ func TestS3Source(t *testing.T) {
 }
 
 // TestS3Destination writes objects: with positions, each record exactly once; without them, it repeats outstanding
-// records.
+// records. The keys of objects are numbers, or a template of a field makes them.
 func TestS3Destination(t *testing.T) {
 	t.Parallel()
-	for _, once := range []bool{true, false} {
-		t.Run(fmt.Sprintf("once %v", once), func(t *testing.T) {
+	const groups = 3
+	for _, one := range []struct {
+		name string
+		once bool
+		key  string
+	}{
+		{"once", true, ""}, {"repeated", false, ""},
+		{"once by key", true, fmt.Sprintf("rest/{{ mod .Payload.After.n %d }}/numbers.jsonl", groups)},
+	} {
+		t.Run(one.name, func(t *testing.T) {
 			load.Parallel(t, load.Agent+load.Server)
-			kill.RunDestination(t, kill.Destination{
-				Plugin: "builtin:s3", Once: once, Reread: !once,
+			c := kill.Destination{
+				Plugin: "builtin:s3", Once: one.once, Reread: !one.once,
 				System: func(t *testing.T, dir string) *kill.System {
 					s := startS3(t, dir)
 					return &kill.System{
 						Addr: s.Addr, Server: s, Rotate: s.rotate, Stored: s.stored,
 						Settings: s.settings("format", "json", "retry.timeout", "1s", "sdk.batch.delay", "20ms",
-							"exactlyOnce", fmt.Sprint(once)),
+							"exactlyOnce", fmt.Sprint(one.once), "key", one.key),
 					}
 				},
-			})
+			}
+			if one.key != "" {
+				c.Group = func(number int) int { return number % groups }
+			}
+			kill.RunDestination(t, c)
 		})
 	}
 }
