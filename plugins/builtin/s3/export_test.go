@@ -16,5 +16,12 @@ func SetMostNewest(n int) (restore func()) {
 	return func() { mostNewest = former }
 }
 
+// SetKeptStages sets how many numbers keep their staged objects, and returns a function that restores it.
+func SetKeptStages(n int64) (restore func()) {
+	former := keptStages
+	keptStages = n
+	return func() { keptStages = former }
+}
+
 // LedgerDir returns the default directory for the positions of a destination.
 func LedgerDir(ctx context.Context) string { return (&destinationSettings{}).ledger(ctx, nil).dir }

@@ -11,10 +11,12 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -130,7 +132,7 @@ func (m *memory) settle() {
 	m.late = nil
 }
 
-var number = regexp.MustCompile("[0-9]{19}")
+var number = regexp.MustCompile("[0-9]{19,20}")
 
 // payloads returns the payloads of the objects outside the ledger, in the order of their keys. Keys have # for the
 // number of the object.
@@ -141,9 +143,6 @@ func (m *memory) payloads(t *testing.T) map[string][]string {
 	all := map[string][]string{}
 	for _, key := range slices.Sorted(maps.Keys(m.objects)) {
 		if strings.HasPrefix(key, ".conduit-positions/") {
-			if strings.Contains(key, "/staged/") && m.objects[key].body != "" {
-				t.Errorf("%s has content", key)
-			}
 			continue
 		}
 		name := number.ReplaceAllString(key, "#")
@@ -308,8 +307,7 @@ func onceByKey(t *testing.T, seed uint64, name ...string) {
 		}
 	}
 	faults = false
-	open() // publishes the last object
-	for _, when := range []string{"at the end", "after the delayed requests"} {
+	for _, when := range []string{"at the end", "after the delayed requests", "after a restart"} {
 		var all, want []string
 		for key, payloads := range m.payloads(t) {
 			for _, p := range payloads {
@@ -326,6 +324,144 @@ func onceByKey(t *testing.T, seed uint64, name ...string) {
 		if slices.Sort(all); !slices.Equal(all, want) {
 			t.Errorf("%s: got  %v\nwant %v", when, all, want)
 		}
+		if when != "at the end" {
+			open() // publishes what is left
+		}
 		m.settle()
+	}
+	m.wantNoContent(t)
+}
+
+// wantNoContent checks that all staged objects are empty.
+func (m *memory) wantNoContent(t *testing.T) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, o := range m.objects {
+		if strings.Contains(key, "/staged/") && o.body != "" {
+			t.Errorf("%s has content", key)
+		}
+	}
+}
+
+const single = "data/a/2026-02-28/requests-#.v1.jsonl"
+
+// TestPublished publishes the object of a run that ended before it did: at the next start, and when a run that started
+// before finds the number taken.
+func TestPublished(t *testing.T) {
+	t.Parallel()
+	for _, isOpen := range []bool{true, false} {
+		m := newMemory(t)
+		set := func() map[string]string {
+			return settings(m.addr(), "format", "json", "key", byKey, "exactlyOnce", "true", "retry.timeout", "0s")
+		}
+		write(t, destination(t, set()), in("a", 7, "0")) // the first number is the time
+		var other sdk.Destination
+		if isOpen {
+			other = destination(t, set())
+		}
+		dies := destination(t, set())
+		m.fate = func(method, key, _ string) fate {
+			if method == http.MethodPut && strings.HasPrefix(key, "data/") {
+				return refused
+			}
+			return answered
+		}
+		if n, err := dies.Write(t.Context(), []record.Record{in("a", 7, "1"), in("a", 7, "2")}); n != 0 || err == nil {
+			t.Fatalf("wrote %d: %v", n, err)
+		}
+		m.fate = nil
+		if other == nil {
+			other = destination(t, set())
+			if got := fmt.Sprint(m.payloads(t)); got != "map["+single+":[0 1 2]]" {
+				t.Errorf("after a start: got %s", got)
+			}
+		}
+		write(t, other, in("a", 7, "2"), in("a", 7, "3"))
+		if got := fmt.Sprint(m.payloads(t)); got != "map["+single+":[0 1 2 3]]" {
+			t.Errorf("open before: %t: got %s", isOpen, got)
+		}
+		m.wantNoContent(t)
+	}
+}
+
+// TestPublishedMeanwhile leaves a staged object alone that another run publishes at the same time.
+func TestPublishedMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	set := settings(m.addr(), "format", "json", "key", byKey, "exactlyOnce", "true", "retry.timeout", "0s")
+	m.fate = func(method, key, _ string) fate {
+		if method == http.MethodPut && strings.HasPrefix(key, "data/") {
+			return refused
+		}
+		return answered
+	}
+	if _, err := destination(t, set).Write(t.Context(), []record.Record{in("a", 7, "1")}); err == nil {
+		t.Fatal("the write succeeded")
+	}
+	m.fate = func(method, key, _ string) fate {
+		if method == http.MethodGet && strings.Contains(key, "/staged/") {
+			o := m.objects[key]
+			o.header.Del("X-Amz-Meta-Conduit-Key")
+			m.objects["data/other.json"], m.objects[key] = object{body: o.body}, object{header: o.header}
+		}
+		return answered
+	}
+	destination(t, set)
+	if _, isThere := m.objects[""]; isThere || fmt.Sprint(m.payloads(t)) != "map[data/other.json:[1]]" {
+		t.Errorf("got %v, and an object without a key: %t", m.payloads(t), isThere)
+	}
+}
+
+// TestOnceOfOneRun writes a record that has the position of an earlier one again, if nothing failed in between.
+func TestOnceOfOneRun(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	d := destination(t, settings(m.addr(), "format", "json", "key", byKey, "exactlyOnce", "true"))
+	for _, payload := range []string{"1", "2", "1"} {
+		write(t, d, in("a", 7, payload))
+	}
+	if got := fmt.Sprint(m.payloads(t)); got != "map["+single+":[1 2 1]]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestStagedObjectsAreRemoved keeps the staged objects of the last numbers only, and removes all with the pipeline.
+func TestStagedObjectsAreRemoved(t *testing.T) {
+	defer s3.SetKeptStages(3)()
+	m := newMemory(t)
+	set := func() map[string]string {
+		return settings(m.addr(), "format", "json", "key", byKey, "exactlyOnce", "true")
+	}
+	d := destination(t, set())
+	for i := range 130 {
+		write(t, d, in("a", 7, fmt.Sprint(i)))
+	}
+	d = destination(t, set()) // knows the staged objects of before
+	for i := range 130 {
+		write(t, d, in("a", 7, fmt.Sprint(130+i)))
+	}
+	var checkpoint, last int64
+	var staged []int64
+	for key := range m.objects {
+		n, _ := strconv.ParseInt(strings.TrimLeft(number.FindString(key), "0"), 10, 64)
+		if last = max(last, n); strings.HasSuffix(key, ".all") {
+			checkpoint = max(checkpoint, n)
+		}
+		if strings.Contains(key, "/staged/") {
+			staged = append(staged, n)
+		}
+	}
+	slices.Sort(staged)
+	if want := last - (checkpoint - 3) + 1; int64(len(staged)) != want || staged[0] != checkpoint-3 {
+		t.Errorf("%d staged objects are left from %d on, want %d from %d on", len(staged), staged[0], want, checkpoint-3)
+	}
+	if err := d.LifecycleOnDeleted(t.Context(), set()); err != nil {
+		t.Fatal(err)
+	}
+	for key := range m.objects {
+		if !strings.HasPrefix(key, "data/") {
+			t.Errorf("%s is left", key)
+		}
 	}
 }

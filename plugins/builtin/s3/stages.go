@@ -21,7 +21,7 @@ const keyHeader = userPrefix + "Conduit-Key"
 
 // keptStages is the number of the last numbers that keep their staged objects. They keep another run from using the
 // number as long as it may not know that it is used.
-const keptStages = 4096
+var keptStages int64 = 4096
 
 const stagesDir = "staged/"
 
