@@ -7,9 +7,9 @@ const descriptions = "" +
 	"\ns3.destinationSettings\n" +
 	"prefix: Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ " +
 	"strftime \"%Y/%m/%d/%H\" }}. Each object then has records of one prefix.\n" +
-	"key: Key of objects instead of prefix, or a template of it, such as {{ strftime \"%Y/%m/%d/%H\" " +
-	"}}.jsonl. The number of the object is inserted before the extension: " +
-	"2026/10/10/13-1791640800000000000.jsonl. Each object then has records of one key.\n" +
+	"key: Key of objects instead of prefix, or a template that makes it, such as {{ strftime " +
+	"\"%Y/%m/%d/%H\" }}.jsonl. A number is inserted before the extension: " +
+	"2026/10/10/13-1791640800000000000.jsonl. An object has only records with the same key.\n" +
 	"emptyValue: Text for a value in a template of prefix or key that is empty.\n" +
 	"timezone: Time zone of strftime in a template of prefix or key, such as Local or Europe/Vienna.\n" +
 	"prefixesPerHour: Maximum number of different prefixes or keys that a template makes in an hour. A " +

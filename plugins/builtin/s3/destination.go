@@ -21,9 +21,9 @@ type destinationSettings struct {
 	// Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ strftime "%Y/%m/%d/%H" }}.
 	// Each object then has records of one prefix.
 	Prefix string `json:"prefix" template:"true"`
-	// Key of objects instead of prefix, or a template of it, such as {{ strftime "%Y/%m/%d/%H" }}.jsonl. The number of
-	// the object is inserted before the extension: 2026/10/10/13-1791640800000000000.jsonl. Each object then has
-	// records of one key.
+	// Key of objects instead of prefix, or a template that makes it, such as {{ strftime "%Y/%m/%d/%H" }}.jsonl. A
+	// number is inserted before the extension: 2026/10/10/13-1791640800000000000.jsonl. An object has only records with
+	// the same key.
 	Key string `json:"key" template:"true"`
 	// Text for a value in a template of prefix or key that is empty.
 	Empty string `json:"emptyValue" literal:"true" default:"unknown" validate:"required"`

@@ -244,7 +244,7 @@ func TestOnceBehindRefusal(t *testing.T) {
 	}
 }
 
-// TestOnceByKey writes each record once, in the object of its key, while requests fail before and after they are
+// TestOnceByKey writes each record once, to an object with the right key, while requests fail before and after they are
 // carried out, or are carried out after the destination has been replaced, and while a former destination still writes.
 // Restarts repeat records, divided into other batches.
 func TestOnceByKey(t *testing.T) {
@@ -325,7 +325,7 @@ func onceByKey(t *testing.T, seed uint64, name ...string) {
 			t.Errorf("%s: got  %v\nwant %v", when, all, want)
 		}
 		if when != "at the end" {
-			open() // publishes what is left
+			open() // publishes staged objects
 		}
 		m.settle()
 	}
