@@ -31,6 +31,12 @@ type aggregate struct {
 	watermark int64     // windows up to this time have ended
 	next      int64     // earliest end of a window that the watermark ends; math.MaxInt64 for none
 	last      time.Time // with time: when the last record arrived
+
+	// Of the current record; they are kept to save allocations.
+	starts []int64  // see begins
+	id     []byte   // see idOf
+	values []any    // of the columns
+	groups []*group // one for each window
 }
 
 // span is one window.
@@ -169,7 +175,7 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 		return fmt.Errorf("it is late: its time is %s, and windows up to %s have ended",
 			at.UTC().Format(time.RFC3339Nano), time.Unix(0, a.watermark).UTC().Format(time.RFC3339Nano))
 	}
-	key, id, err := a.keyOf(r)
+	id, err := a.idOf(r)
 	if err != nil {
 		return err
 	}
@@ -177,13 +183,18 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	groups := make([]*group, len(begins))
-	for n, begin := range begins {
-		groups[n] = a.window(begin, now, grace).group(id, key, len(a.columns))
-		if err := a.fits(groups[n], values); err != nil {
+	groups := a.groups[:0]
+	for _, begin := range begins {
+		g, err := a.groupOf(a.window(begin, now, grace), id, r)
+		if err == nil {
+			err = a.fits(g, values)
+		}
+		if err != nil {
 			return err
 		}
+		groups = append(groups, g)
 	}
+	a.groups = groups
 	for _, g := range groups {
 		a.take(g, r, values)
 	}
@@ -261,37 +272,42 @@ func (a *aggregate) timeIn(r *record.Record) (at time.Time, err error) {
 func (a *aggregate) begins(t int64) []int64 {
 	size, slide := int64(a.settings.Size), int64(a.settings.Slide)
 	last := t - ((t%slide)+slide)%slide
-	var begins []int64
+	begins := a.starts[:0]
 	for begin := last; begin > t-size; begin -= slide {
 		if a.time == nil || begin+size > a.watermark {
 			begins = append(begins, begin)
 		}
 	}
 	slices.Reverse(begins)
+	a.starts = begins
 	return begins
 }
 
-// keyOf returns the values of the key, and a text that is unique to the key.
-func (a *aggregate) keyOf(r *record.Record) (key []any, id string, err error) {
-	var text []byte
+// idOf returns a text that is unique to the key of a record. It is valid until the next call.
+func (a *aggregate) idOf(r *record.Record) (id []byte, err error) {
+	id = a.id[:0]
 	for _, ref := range a.key {
 		v, _, err := ref.Get(r)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		if text, err = record.AppendValue(append(text, ','), v); err != nil {
-			return nil, "", fmt.Errorf("cannot group by %s: %w", ref, err)
+		if id, err = record.AppendValue(append(id, ','), v); err != nil {
+			return nil, fmt.Errorf("cannot group by %s: %w", ref, err)
 		}
-		key = append(key, record.CloneValue(v))
 	}
-	return key, string(text), nil
+	a.id = id
+	return id, nil
 }
 
+// valuesOf returns the values of the columns. They are valid until the next call.
 func (a *aggregate) valuesOf(r *record.Record) ([]any, error) {
-	values := make([]any, len(a.columns))
+	if a.values == nil {
+		a.values = make([]any, len(a.columns))
+	}
+	values := a.values
 	for i := range a.columns {
 		c := &a.columns[i]
-		if c.ref == nil {
+		if values[i] = nil; c.ref == nil {
 			continue
 		}
 		v, _, err := c.ref.Get(r)
@@ -331,19 +347,27 @@ func (a *aggregate) expect(w *span) {
 	}
 }
 
-// group returns the group of a key, with the given number of columns.
-func (w *span) group(id string, key []any, columns int) *group {
-	g := w.groups[id]
-	if g == nil {
-		g = &group{key: key, values: make([]value, columns)}
-		w.groups[id] = g
+// groupOf returns the group of a record in a window. The id is from idOf.
+func (a *aggregate) groupOf(w *span, id []byte, r *record.Record) (*group, error) {
+	if g := w.groups[string(id)]; g != nil {
+		return g, nil
 	}
-	return g
+	g := &group{values: make([]value, len(a.columns))}
+	for _, ref := range a.key {
+		v, _, err := ref.Get(r)
+		if err != nil {
+			return nil, err
+		}
+		g.key = append(g.key, record.CloneValue(v))
+	}
+	w.groups[string(id)] = g
+	return g, nil
 }
 
 // fits returns an error if the values cannot be added to the group.
 func (a *aggregate) fits(g *group, values []any) error {
-	for i, c := range a.columns {
+	for i := range a.columns {
+		c := &a.columns[i]
 		if v := values[i]; v != nil && g.values[i].v != nil && (c.function == "min" || c.function == "max") {
 			if _, err := compare(v, g.values[i].v); err != nil {
 				return fmt.Errorf("cannot compute %s of %s: %w", c.function, c.ref, err)

@@ -52,13 +52,15 @@ func (d *digest) percentile(p float64) float64 {
 type distinct struct {
 	exact map[uint64]struct{} // hashes of the values; nil once there is an estimate
 	large *hyperloglog.Sketch // nil while all hashes are kept
+	text  []byte              // of the last value; it is kept to save allocations
 }
 
 func (d *distinct) add(v any) error {
-	text, err := record.AppendValue(nil, v)
+	text, err := record.AppendValue(d.text[:0], v)
 	if err != nil {
 		return err
 	}
+	d.text = text
 	hash := xxhash.Sum64(text)
 	if d.large != nil {
 		d.large.InsertHash(hash)
@@ -70,7 +72,7 @@ func (d *distinct) add(v any) error {
 	if d.exact[hash] = struct{}{}; len(d.exact) <= maxExact {
 		return nil
 	}
-	d.large = hyperloglog.New14()
+	d.large = hyperloglog.NewNoSparse() // a sparse one takes longer; the map of hashes took more memory than it
 	for hash := range d.exact {
 		d.large.InsertHash(hash)
 	}

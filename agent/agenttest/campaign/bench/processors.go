@@ -84,6 +84,50 @@ func stageCases(names ...string) (cases []testCase) {
 	return cases
 }
 
+var kept = suite{
+	name: "kept",
+	title: "Which share of the rate remains with a template of the path, routing or an aggregate: generator → files in " +
+		"a bare loop, four fields",
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "without, CPU µs/record", format: "%.3f"},
+		{name: "with, CPU µs/record", format: "%.3f"}, {name: "kept, %", format: "%.0f"}},
+	cases: keptCases("fixed", "strftime", "field", "field and strftime", "routing", "sums", "statistics"),
+}
+
+func keptCases(names ...string) (cases []testCase) {
+	for _, name := range names {
+		cases = append(cases, testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+			return b.keeps(ctx, name)
+		}})
+	}
+	return cases
+}
+
+var keptTime = regexp.MustCompile(`BenchmarkKept/\S+\s+(\d+)\s+[\d.]+ ns/op\s+([\d.]+) cpu-ns/record`)
+
+// keeps runs the loop with a fixed path, and right after it with something in addition. The first case has nothing in
+// addition: its share is the noise.
+func (b *bench) keeps(ctx context.Context, name string) ([]float64, error) {
+	if err := buildTest(ctx, b.loop, "/agent/agenttest/e2e"); err != nil {
+		return nil, err
+	}
+	var times []float64
+	records := 0.0
+	for _, one := range []string{"fixed", name} {
+		cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench=^BenchmarkKept$/^"+
+			regexp.QuoteMeta(one)+"$", fmt.Sprintf("-test.benchtime=%v", b.seconds/2))
+		cmd.Dir = b.dir
+		out, err := cmd.CombinedOutput()
+		m := keptTime.FindSubmatch(out)
+		if err != nil || m == nil {
+			return nil, fmt.Errorf("%s: %w:\n%s", one, err, out)
+		}
+		n, _ := strconv.ParseFloat(string(m[1]), 64)
+		t, _ := strconv.ParseFloat(string(m[2]), 64)
+		records, times = records+n, append(times, t)
+	}
+	return []float64{records, times[0] / 1000, times[1] / 1000, 100 * times[0] / times[1]}, nil
+}
+
 var stageTimes = regexp.MustCompile(`BenchmarkStage/(\w+)/.*\s(\d+)\s+[\d.]+ ns/op\s+([\d.]+) cpu-ns/record`)
 
 // stage runs the bare loop, reading alone, and reading with a processor.
