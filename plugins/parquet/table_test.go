@@ -90,6 +90,10 @@ func TestTypes(t *testing.T) {
 			"-9999999999999999999999999999.9999999999"},
 		{`{"type":"bytes","logicalType":"decimal","precision":39,"scale":1}`, "binary (STRING)",
 			"99999999999999999999999999999999999999.9", "99999999999999999999999999999999999999.9"},
+		{`{"type":"string","logicalType":"numeric","precision":5,"scale":2}`,
+			"fixed_len_byte_array(16) (DECIMAL(5,2))", "-123.45", "-123.45"},
+		{`{"type":"string","logicalType":"numeric","precision":3,"scale":5}`, "binary (STRING)", "0.00123", "0.00123"},
+		{`{"type":"string","logicalType":"numeric"}`, "binary (STRING)", "1e5", "1e5"},
 		{`{"type":"fixed","name":"u","size":16,"logicalType":"uuid"}`, "fixed_len_byte_array(16) (UUID)",
 			"01020304-0506-0708-090a-0b0c0d0e0fff", "01020304-0506-0708-090a-0b0c0d0e0fff"},
 		{`{"type":"fixed","name":"d","size":12,"logicalType":"duration"}`, "binary (STRING)", "P1M2DT3.004S",
@@ -323,6 +327,23 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestDeepSchema writes the part of a schema that is nested deeper than columns can be as JSON.
+func TestDeepSchema(t *testing.T) {
+	avro, payload := `"long"`, any(int64(7))
+	for i := range 40 {
+		avro = fmt.Sprintf(`{"type":"record","name":"r%d","fields":[{"name":"f","type":%s}]}`, i, avro)
+		payload = map[string]any{"f": payload}
+	}
+	table, schemas := parquet.NewTable(parquet.Columns{}), parquet.Schemas{Payload: codec(t, avro)}
+	text, rows := one(t, table, schemas, create(payload.(map[string]any)))
+	if groups := strings.Count(text, "group f"); groups != 32 || !strings.Contains(text, "binary f (JSON)") {
+		t.Errorf("got %d levels: %s", groups, text)
+	}
+	if got := fmt.Sprint(rows); !strings.Contains(got, `{"f":{"f":`) || !strings.Contains(got, "7") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestRecordColumns adds columns for parts of the record, and writes deletes by their former payload or key.
 func TestRecordColumns(t *testing.T) {
 	all := parquet.Columns{Operation: true, Key: true, Position: true, Metadata: true}
@@ -428,6 +449,7 @@ func TestSchemaChange(t *testing.T) {
 		{avro(`{"name":"b","type":["null","string"]},{"name":"a","type":"long"}`), map[string]any{"a": 2, "b": "x"}, false},
 		{avro(`{"name":"a","type":"string"}`), map[string]any{"a": "3"}, true},
 		{avro(decimal("d", 9, 3)), map[string]any{"d": "123456.789"}, true},
+		{avro(decimal("d", 5, 4)), map[string]any{"d": "123456.7891"}, true},
 		{avro(decimal("d", 38, 0)), map[string]any{"d": strings.Repeat("9", 38)}, true},
 		{avro(`{"name":"a","type":"long"}`), map[string]any{"a": 1<<53 + 1}, true},
 		{avro(`{"name":"a","type":"double"}`), map[string]any{"a": 0.5}, true},
@@ -448,12 +470,14 @@ func TestSchemaChange(t *testing.T) {
 	end()
 	want := []map[string]any{{"a": int64(1), "d": "1.50", "b": nil}, {"a": int64(2), "d": nil, "b": "x"},
 		{"a": "3", "d": nil, "b": nil}, {"a": nil, "d": "123456.789", "b": nil},
+		{"a": nil, "d": "123456.7891", "b": nil},
 		{"a": nil, "d": strings.Repeat("9", 38), "b": nil}, {"a": int64(1<<53 + 1), "d": nil, "b": nil},
 		{"a": 0.5, "d": nil, "b": nil}, {"a": 6.0, "d": nil, "b": nil}}
 	if !reflect.DeepEqual(all, want) {
 		t.Errorf("got  %v\nwant %v", all, want)
 	}
-	if !strings.Contains(schemas[2], "DECIMAL(9,3)") || !strings.Contains(schemas[3], "binary d (STRING)") {
+	if !strings.Contains(schemas[2], "DECIMAL(9,3)") || !strings.Contains(schemas[3], "DECIMAL(10,4)") ||
+		!strings.Contains(schemas[4], "binary d (STRING)") {
 		t.Errorf("the schemas are %s", schemas)
 	}
 }
