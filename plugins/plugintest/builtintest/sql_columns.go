@@ -3,6 +3,7 @@ package builtintest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -147,28 +148,30 @@ func (s *SQLTables) CheckMissing(t testing.TB) {
 // CheckConcurrent creates a table with several destinations at the same time.
 func (s *SQLTables) CheckConcurrent(t testing.TB) {
 	t.Helper()
-	const n = 4
-	start, errs := make(chan struct{}), make([]error, n)
-	var all sync.WaitGroup
+	const n, tables = 4, 5
+	var writes [n]func(table int) error
 	for i := range n {
 		d, ctx := s.Open("schema.evolution", "create")
-		all.Go(func() {
-			<-start
-			for table := range 5 {
-				name := "together" + string(rune('0'+table))
-				if _, err := d.Write(ctx, []record.Record{row(name, i, record.OperationCreate, object{"id": int64(i)},
-					object{"id": int64(i), "x": "a"})}); err != nil {
-					errs[i] = err
-				}
-			}
-		})
-	}
-	close(start)
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Error(err)
+		writes[i] = func(table int) error {
+			r := row(fmt.Sprint("together", table), i, record.OperationCreate, object{"id": int64(i)},
+				object{"id": int64(i), "x": "a"})
+			_, err := d.Write(ctx, []record.Record{r})
+			return err
 		}
+	}
+	for table := range tables {
+		start := make(chan struct{})
+		var all sync.WaitGroup
+		for _, write := range writes {
+			all.Go(func() {
+				<-start
+				if err := write(table); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		all.Wait()
 	}
 	s.expect(t, "SELECT count(*) FROM together0", "4")
 	s.expect(t, "SELECT count(*) FROM together4", "4")
