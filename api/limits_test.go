@@ -130,10 +130,11 @@ func TestConnectionsWait(t *testing.T) {
 	wait.For(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
 	answered := make(chan error, 1)
 	go func() { answered <- dialed(c).Healthy(t.Context()) }()
-	select {
-	case err := <-answered:
-		t.Fatalf("answered beyond the limit: error %v", err)
-	case <-time.After(20 * time.Millisecond):
+	wait.For(t, "the connection waits for a place", func() bool {
+		return len(answered) > 0 || wait.Goroutines("guard.(*Limiter).await") == 1
+	})
+	if len(answered) > 0 {
+		t.Fatalf("answered beyond the limit: error %v", <-answered)
 	}
 	for _, conn := range held {
 		conn.Close()

@@ -43,6 +43,9 @@ func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
 	return s.quiet(ev)
 }
 
+// Seen makes t call seen for each event, with its path and whether it leads to a scan.
+func (t *Trigger) Seen(seen func(event string, scans bool)) { t.seen = seen }
+
 // Scans returns a function that scans like w, without waiting for events.
 func (w *Watcher) Scans() func(reread bool) {
 	s := newScanner(w)

@@ -22,6 +22,8 @@ type Trigger struct {
 	Poll     time.Duration // the same where events are not available; default 1 s
 
 	PollOnly bool // use no events: scan every Poll
+
+	seen func(event string, scans bool) // is called for each event with its path; nil outside of tests
 }
 
 // Run calls scan at once, when something may have changed at the paths that scan returned last, when wake is received,
@@ -50,9 +52,20 @@ func (t *Trigger) Run(
 		if again > 0 {
 			pause = min(pause, again)
 		}
-		r.wait(ctx, pause, r.timing.maxWait, wake, r.quiet)
+		r.wait(ctx, pause, r.timing.maxWait, wake, t.observed(r.quiet))
 	}
 	return nil
+}
+
+func (t *Trigger) observed(quiet func(fsnotify.Event) time.Duration) func(fsnotify.Event) time.Duration {
+	if t.seen == nil {
+		return quiet
+	}
+	return func(ev fsnotify.Event) time.Duration {
+		d := quiet(ev)
+		t.seen(ev.Name, d > 0)
+		return d
+	}
 }
 
 func (t *Trigger) timing() timing {

@@ -19,14 +19,22 @@ type triggered struct {
 	*testing.T
 	scans chan time.Time
 
-	mu    sync.Mutex
-	paths []string // guarded by mu
+	mu      sync.Mutex
+	paths   []string       // guarded by mu
+	ignored map[string]int // guarded by mu: number of events that lead to no scan, by path
 }
 
 // trigger runs t for paths until the test ends.
 func trigger(t *testing.T, trigger *watch.Trigger, wake notify.Signal, paths ...string) *triggered {
 	t.Helper()
-	w := &triggered{T: t, scans: make(chan time.Time, 1000), paths: paths}
+	w := &triggered{T: t, scans: make(chan time.Time, 1000), paths: paths, ignored: map[string]int{}}
+	trigger.Seen(func(event string, scans bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !scans {
+			w.ignored[event]++
+		}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -46,14 +54,33 @@ func trigger(t *testing.T, trigger *watch.Trigger, wake notify.Signal, paths ...
 	return w
 }
 
-// rests waits until no scan is requested for d.
-func (w *triggered) rests(d time.Duration) {
-	for {
-		select {
-		case <-w.scans:
-		case <-time.After(d):
-			return
-		}
+// watches waits until the trigger gets events: it scans again when it has begun to.
+func (w *triggered) watches() {
+	w.Helper()
+	w.scan("the start")
+	w.scan("watching began")
+}
+
+// ignores changes something at a path, and waits until the trigger has seen the event there and ignored it.
+func (w *triggered) ignores(path string, change func()) {
+	w.Helper()
+	count := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.ignored[path]
+	}
+	before := count()
+	change()
+	wait.For(w, "an event that is ignored", func() bool { return count() > before })
+}
+
+// rests waits until the trigger has seen all earlier events, and forgets their scans. It writes to a file that the
+// trigger ignores.
+func (w *triggered) rests(ignored string) {
+	w.Helper()
+	w.ignores(ignored, func() { write(w.T, ignored, "again") })
+	for len(w.scans) > 0 {
+		<-w.scans
 	}
 }
 
@@ -87,7 +114,7 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	}
 	path := func(elem ...string) string { return filepath.Join(append([]string{dir}, elem...)...) }
 	must := mustOf(t)
-	for _, d := range []string{"files", "a", "b", "whole", "links"} {
+	for _, d := range []string{"files", "a", "b", "whole", "links", "late"} {
 		must(os.Mkdir(path(d), 0o755))
 	}
 	write(t, path("files", "one"), "1")
@@ -95,9 +122,11 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	write(t, path("b", "two"), "2")
 	must(os.Symlink("a", path("..data"))) // as Kubernetes mounts a secret
 	must(os.Symlink(path("..data", "two"), path("links", "two")))
-	w := trigger(t, &watch.Trigger{Debounce: 5 * time.Millisecond, Rescan: time.Hour, Poll: time.Hour}, nil,
-		path("files", "one"), path("links", "two"), path("whole"), path("later", "deep", "file"))
-	w.rests(300 * time.Millisecond)
+	other := path("files", "other")
+	write(t, other, "1")
+	w := trigger(t, &watch.Trigger{Debounce: time.Nanosecond, Rescan: time.Hour, Poll: time.Hour}, nil,
+		path("files", "one"), path("links", "two"), path("whole"), path("late", "later", "deep", "file"))
+	w.watches()
 	steps := []struct {
 		name string
 		do   func()
@@ -118,27 +147,21 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 		{"a write to the new target", func() { write(t, path("b", "two"), "6") }},
 		{"a new entry of a directory", func() { write(t, path("whole", "entry"), "1") }},
 		{"a write to an entry of a directory", func() { write(t, path("whole", "entry"), "2") }},
-		{"the directory of a path that was missing", func() { must(os.Mkdir(path("later"), 0o755)) }},
-		{"the one below", func() { must(os.Mkdir(path("later", "deep"), 0o755)) }},
-		{"a file that was missing", func() { write(t, path("later", "deep", "file"), "1") }},
+		{"the directory of a path that was missing", func() { must(os.Mkdir(path("late", "later"), 0o755)) }},
+		{"the one below", func() { must(os.Mkdir(path("late", "later", "deep"), 0o755)) }},
+		{"a file that was missing", func() { write(t, path("late", "later", "deep", "file"), "1") }},
 		{"another directory in its place", func() {
-			must(os.Rename(path("later", "deep"), path("old")))
-			must(os.Mkdir(path("later", "deep"), 0o755))
+			must(os.Rename(path("late", "later", "deep"), path("old")))
+			must(os.Mkdir(path("late", "later", "deep"), 0o755))
 		}},
-		{"a file in that", func() { write(t, path("later", "deep", "file"), "2") }},
+		{"a file in that", func() { write(t, path("late", "later", "deep", "file"), "2") }},
 	}
 	for _, s := range steps {
 		s.do()
 		w.scan(s.name)
-		w.rests(100 * time.Millisecond)
+		w.rests(other)
 	}
-	w.rests(300 * time.Millisecond)
-	write(t, path("files", "other"), "1")
-	select {
-	case <-w.scans:
-		t.Error("a file that was not asked for, in the directory of one, causes a scan")
-	case <-time.After(200 * time.Millisecond):
-	}
+	w.ignores(path("files", "new"), func() { write(t, path("files", "new"), "1") })
 }
 
 // A wait for a missing path does not scan with each write to a file next to it.
@@ -148,13 +171,8 @@ func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
 	busy := filepath.Join(dir, "busy")
 	write(t, busy, "1")
 	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: time.Hour}, nil, filepath.Join(dir, "missing"))
-	w.rests(300 * time.Millisecond)
-	write(t, busy, "2")
-	select {
-	case <-w.scans:
-		t.Error("a write to a file next to the missing path causes a scan")
-	case <-time.After(200 * time.Millisecond):
-	}
+	w.watches()
+	w.rests(busy)
 	if err := os.Mkdir(filepath.Join(dir, "missing"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +185,11 @@ func TestTriggerPollsABusyDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	busy := []string{filepath.Join(dir, "busy"), filepath.Join(dir, "too")} // equal events in a row are coalesced
+	write(t, busy[0], "line")
+	write(t, busy[1], "line")
 	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: 2 * time.Millisecond}, nil, filepath.Join(dir, "missing"))
-	w.rests(200 * time.Millisecond)
+	w.watches()
+	w.rests(busy[0])
 	wait.For(t, "scans by the clock", func() bool {
 		for i := range 300 {
 			write(t, busy[i%2], "line")

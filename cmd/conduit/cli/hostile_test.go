@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -20,6 +20,7 @@ import (
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // hostileText would change the meaning of the line around it and the title of a terminal, and clear and color it as
@@ -75,6 +76,28 @@ func eachRemote(c *ffcli.Command, path []string, f func(c *ffcli.Command, path [
 	}
 }
 
+// repetition ends a command when it sends the same request again.
+type repetition struct {
+	mu       sync.Mutex
+	requests map[string]bool // guarded by mu
+	end      func()          // guarded by mu
+}
+
+func (r *repetition) begin(end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests, r.end = map[string]bool{}, end
+}
+
+func (r *repetition) requested(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.requests[what] {
+		r.end()
+	}
+	r.requests[what] = true
+}
+
 // Whatever an agent answers, no command prints characters that control the terminal or reorder its text.
 func TestCommandsPrintNothingHidden(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -92,7 +115,9 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 		body   []byte
 	}{{200, hostileAnswer(false)}, {200, hostileAnswer(true)}, {200, []byte(hostileText)}, {500, hostileAnswer(false)},
 		{404, []byte(hostileText)}} {
+		var repeats repetition
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			repeats.requested(r.Method + " " + r.URL.Path)
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(answer.status)
@@ -106,7 +131,8 @@ func TestCommandsPrintNothingHidden(t *testing.T) {
 				commands++
 				for _, terminal := range []bool{false, true} {
 					for _, arguments := range [][]string{{"x"}, {file, "y"}, {"x\u202e"}} {
-						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // some follow events
+						ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+						repeats.begin(cancel) // some commands follow the agent without end
 						var stdout, stderr bytes.Buffer
 						p := &Program{Stdout: &stdout, Stderr: &stderr, Terminal: terminal,
 							Catalog: func(c config.Config, log *slog.Logger) Catalog {

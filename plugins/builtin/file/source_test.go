@@ -283,7 +283,7 @@ func TestEndlessLine(t *testing.T) {
 		"line":  {"", "\nnext\n"},
 		"group": {"^(first|next)", "\nmore\nnext\nfirst\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		runVirtual(t, name, func(t *testing.T) {
 			path := newPath(t)
 			write(t, path, "first\n"+strings.Repeat("f", 17<<20))
 			s := open(t, path, nil, "multiline.start", c.begin)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 const password = "secret word"
@@ -323,10 +324,10 @@ func TestEvents(t *testing.T) {
 	if err := conn.DumpGTID(7, []byte{1, 2}); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := conn.Event(5 * time.Second); err != nil || string(b) != "ab" {
+	if b, err := conn.Event(wait.Limit); err != nil || string(b) != "ab" {
 		t.Fatalf("got %q, %v", b, err)
 	}
-	if b, err := conn.Event(5 * time.Second); err != nil || len(b) != large {
+	if b, err := conn.Event(wait.Limit); err != nil || len(b) != large {
 		t.Fatalf("got %d bytes, %v", len(b), err)
 	}
 	var timeout net.Error
