@@ -30,6 +30,9 @@ func (s *destinationSettings) checkKey() error {
 		return nil
 	case s.Prefix != "":
 		return wrong("cannot be set with prefix: make the prefix the beginning of key")
+	case s.compressed() && !strings.HasSuffix(s.Key, packed[s.Compression]):
+		return wrong(fmt.Sprintf("must end in %s with compression %s, so that other programs can tell",
+			packed[s.Compression], s.Compression))
 	case strings.Contains(s.Key, "{{"):
 		return nil
 	}
@@ -63,10 +66,13 @@ func extension(key string) string {
 	return ""
 }
 
+// packed are the extensions of compressed objects.
+var packed = map[string]string{"gzip": ".gz", "zstd": ".zst"}
+
 func (s *destinationSettings) suffix() string {
 	suffix := map[string]string{"json": "json", "parquet": "parquet", "lines": "jsonl"}[s.Format]
 	if s.compressed() {
-		suffix += map[string]string{"gzip": ".gz", "zstd": ".zst"}[s.Compression]
+		suffix += packed[s.Compression]
 	}
 	return suffix
 }

@@ -113,7 +113,7 @@ func TestTemplatesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, more := range [][]string{
 		{"prefix", "{{ nothing }}"}, {"key", "{{ nothing }}"}, {"key", "a/../b"}, {"key", "/a"},
-		{"key", "a", "prefix", "b"},
+		{"key", "a", "prefix", "b"}, {"key", "{{ .Operation }}.jsonl", "compression", "gzip"},
 		{"positionsPrefix", "{{ .Operation }}"},
 	} {
 		err := (&s3.Destination{}).Configure(t.Context(), settings("127.0.0.1:1", append(more, "format", "json")...))
