@@ -31,6 +31,10 @@ func parsers() []differential {
 		{name: "xml", plugin: "parse.xml", settings: parserOf(), reference: onText(plainXML),
 			random: randomTextOf("<a>", "</a>", "<b c='d'>", "</b>", "<a>x</a>", "<a>x<b/>y</a>", "<b e='&amp;'/>", "x", " ",
 				"<!-- x -->", "\xff")},
+		{name: "syslog", plugin: "parse.syslog", settings: parserOf("zone", "America/New_York"),
+			reference: onText(plainSyslog), random: randomTextOf("<13>", "<13>1 ", "<192>", "- - - - - ", "- h a 7 ",
+				"2024-01-02T03:04:05.6Z ", "Nov 20 10:00:00 ", "Feb 29 10:00:00 ", "host ", "app[1]: ", "app: ", "-",
+				`[a b="c"]`, `[a b="d" e="\"\n"]`, `[f]`, " \ufeffx", "x y\n")},
 		{name: "time", plugin: "parse.time", settings: parserOf("formats", "%Y-%m-%d %H:%M:%S|unix|rfc3339"),
 			reference: onText(plainTime), random: randomTextOf("2024-01-02", "2024-02-30", "T", " ", "03:04:05", "Z",
 				"1", "7", ".5")},
@@ -279,4 +283,79 @@ func (n *node) value() any {
 		made["#text"] = text
 	}
 	return made
+}
+
+var (
+	message5424 = regexp.MustCompile(`(?s)^<(\d{1,3})>1 ([^ ]+) ([^ ]+) ([^ ]+) ([^ ]+) ([^ ]+) ` +
+		`(-|(?:\[[^ \]]+(?: +[^ \]"=]+="(?:[^"\\]|\\.)*")*\])+)(?: (.*))?$`)
+	element5424 = regexp.MustCompile(`(?s)\[([^ \]]+)((?: +[^ \]"=]+="(?:[^"\\]|\\.)*")*)\]`)
+	pair5424    = regexp.MustCompile(`(?s) +([^ \]"=]+)="((?:[^"\\]|\\.)*)"`)
+	message3164 = regexp.MustCompile(`(?s)^(?:<(\d{1,3})>)?(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-[^ ]+) ` +
+		`(?:([^ ]*[^ :\]]) )?(?:([^ :\[]{1,47})(?:\[([^\]]*)\])?: ?)?)?(.*)$`)
+)
+
+func plainSyslog(text string) (any, error) {
+	text = strings.TrimRight(text, "\r\n\x00")
+	made := map[string]any{}
+	set := func(name, value string) {
+		if value != "" {
+			made[name] = value
+		}
+	}
+	if m := message5424.FindStringSubmatch(text); m != nil {
+		for i, name := range []string{"timestamp", "hostname", "appname", "procid", "msgid"} {
+			set(name, strings.TrimSuffix(m[2+i], "-"))
+		}
+		data := map[string]any{}
+		for _, e := range element5424.FindAllStringSubmatch(m[7], -1) {
+			if data[e[1]] == nil {
+				data[e[1]] = map[string]any{}
+			}
+			for _, p := range pair5424.FindAllStringSubmatch(e[2], -1) {
+				value := strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\]`, `]`).Replace(p[2])
+				record.AddRepeated(data[e[1]].(map[string]any), p[1], value)
+			}
+		}
+		if len(data) > 0 {
+			made["structured_data"] = data
+		}
+		if _, err := time.Parse(time.RFC3339, m[2]); err != nil && m[2] != "-" {
+			return nil, err
+		}
+		made["message"] = strings.TrimPrefix(m[8], "\ufeff")
+		return made, plainPriority(m[1], made)
+	}
+	m := message3164.FindStringSubmatch(text)
+	if strings.HasPrefix(text, "<13>1 ") || m[1]+m[2] == "" || m[1] != "" && m[1] != "13" {
+		return nil, errReference
+	}
+	if made["message"] = m[6]; m[2] != "" {
+		made["timestamp"] = m[2]
+		set("hostname", m[3])
+		set("appname", m[4])
+		set("procid", m[5])
+	}
+	if m[2] != "" && m[2][0] > '9' {
+		zone, _ := time.LoadLocation("America/New_York")
+		var nearest time.Time
+		for y := range 50 {
+			t, err := time.ParseInLocation("2006 Jan _2 15:04:05", strconv.Itoa(2000+y)+" "+m[2], zone)
+			if err == nil && time.Since(t).Abs() < time.Since(nearest).Abs() {
+				nearest = t
+			}
+		}
+		made["timestamp"] = nearest.Format(time.RFC3339)
+	}
+	if m[1] == "" {
+		return made, nil
+	}
+	return made, plainPriority(m[1], made)
+}
+
+func plainPriority(digits string, made map[string]any) error {
+	if digits != "13" {
+		return errReference
+	}
+	made["priority"], made["facility"], made["severity"] = int64(13), "user", "notice"
+	return nil
 }

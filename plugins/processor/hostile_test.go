@@ -49,10 +49,11 @@ func TestTextIsParsedWithinTheBudget(t *testing.T) {
 		text     string
 		settings map[string]string
 	}{
-		"parse.csv": {strings.Repeat(",", 50_000), map[string]string{"columns": "a", "extra": "keep"}},
-		"parse.url": {"/?" + strings.Repeat("a&", 50_000), map[string]string{}},
-		"parse.xml": {"<a>" + strings.Repeat("<b/>", 50_000) + "</a>", map[string]string{}},
-		"parse.kv":  {strings.Repeat("a ", 50_000), map[string]string{"duplicates": "list"}},
+		"parse.csv":    {strings.Repeat(",", 50_000), map[string]string{"columns": "a", "extra": "keep"}},
+		"parse.syslog": {"<1>1 - - - - - [a" + strings.Repeat(` a=""`, 50_000) + "]", map[string]string{}},
+		"parse.url":    {"/?" + strings.Repeat("a&", 50_000), map[string]string{}},
+		"parse.xml":    {"<a>" + strings.Repeat("<b/>", 50_000) + "</a>", map[string]string{}},
+		"parse.kv":     {strings.Repeat("a ", 50_000), map[string]string{"duplicates": "list"}},
 	} {
 		c.settings["field"] = ".Payload.After.text"
 		p, err := processor.Open(t.Context(), "pipeline",

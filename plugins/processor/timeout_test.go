@@ -144,7 +144,8 @@ func timeoutCases(service string) map[string]timeoutCase {
 	for _, name := range []string{"base64.decode", "base64.encode", "json.decode", "json.encode", "clone", "split",
 		"sample",
 		"filter", "field.convert", "field.exclude", "field.include", "field.mask", "field.rename",
-		"parse.csv", "parse.grok", "parse.kv", "parse.regex", "parse.time", "parse.url", "parse.xml",
+		"parse.csv", "parse.grok", "parse.kv", "parse.regex", "parse.syslog", "parse.time", "parse.url",
+		"parse.xml",
 		"unwrap.debezium", "unwrap.kafkaconnect",
 		"unwrap.opencdc"} {
 		cases[name] = timeoutCase{inProcess: true}

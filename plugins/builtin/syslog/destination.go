@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/syslog"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -90,8 +91,8 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 		setting, text string
 		known         []string
 	}{
-		{&d.parts.facility, "facility", s.Facility, facilities}, {&d.parts.severity, "severity", s.Severity,
-			severities},
+		{&d.parts.facility, "facility", s.Facility, syslog.Facilities}, {&d.parts.severity, "severity", s.Severity,
+			syslog.Severities},
 		{&d.parts.host, "hostname", s.Host, nil}, {&d.parts.app, "appname", s.App, nil},
 		{&d.parts.process, "procid", s.Process, nil}, {&d.parts.id, "msgid", s.ID, nil},
 	} {
@@ -177,13 +178,13 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) (al
 		if err != nil {
 			return all, err
 		}
-		all = append(all, d.frame(m.append(nil, d.settings.Format)))
+		all = append(all, d.frame(m.Append(nil, d.settings.Format)))
 	}
 	return all, nil
 }
 
-func (d *Destination) message(ctx context.Context, r *record.Record) (*message, error) {
-	m := &message{time: time.Now()}
+func (d *Destination) message(ctx context.Context, r *record.Record) (*syslog.Message, error) {
+	m := &syslog.Message{Time: time.Now()}
 	var facility, severity string
 	for _, part := range []struct {
 		into *string
@@ -191,8 +192,8 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*message, 
 		of   *template.Template
 	}{
 		{&facility, "facility", d.parts.facility}, {&severity, "severity", d.parts.severity},
-		{&m.host, "hostname", d.parts.host},
-		{&m.app, "appname", d.parts.app}, {&m.process, "procid", d.parts.process}, {&m.id, "msgid", d.parts.id},
+		{&m.Host, "hostname", d.parts.host},
+		{&m.App, "appname", d.parts.app}, {&m.Process, "procid", d.parts.process}, {&m.ID, "msgid", d.parts.id},
 	} {
 		text, err := part.of.Append(&d.timeLimit, nil, r)
 		if err != nil {
@@ -200,19 +201,19 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*message, 
 		}
 		*part.into = string(text)
 	}
-	f, s := slices.Index(facilities, facility), slices.Index(severities, severity)
+	f, s := slices.Index(syslog.Facilities, facility), slices.Index(syslog.Severities, severity)
 	if f < 0 || s < 0 {
 		return nil, fmt.Errorf("cannot send the record: facility %q or severity %q is invalid", facility, severity)
 	}
-	m.priority = 8*f + s
-	if m.host == "" {
-		m.host = d.host
+	m.Priority = 8*f + s
+	if m.Host == "" {
+		m.Host = d.host
 	}
 	text, err := sdk.RecordFormat(ctx)(nil, r)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the record: %w", err)
 	}
-	m.text = text
+	m.Text = text
 	return m, nil
 }
 

@@ -1,6 +1,7 @@
 package syslog
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/syslog"
 )
 
 type sourceSettings struct {
@@ -232,12 +234,11 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, now := make([]record.Record, len(all)), time.Now()
+	records, parser := make([]record.Record, len(all)), syslog.Parser{Zone: s.zone, Now: time.Now()}
 	for i, m := range all {
 		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.message)}
 		if !s.settings.Raw {
-			parsed := parse(m.message, now, s.zone)
-			r.After = record.Structured(parsed.payload())
+			r.After = record.Structured(parse(&parser, m.message))
 		}
 		r.Metadata.Set("syslog.remote", m.remote)
 		r.Metadata.Set("syslog.protocol", m.protocol)
@@ -248,6 +249,23 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		records[i] = r
 	}
 	return records, nil
+}
+
+// parse returns the parts of a message. A message in neither format becomes text with the default priority, as RFC 3164
+// requires of receivers.
+func parse(p *syslog.Parser, b []byte) map[string]any {
+	var m syslog.Message
+	err := syslog.ErrFormat
+	if syslog.Is5424(b) {
+		m, err = p.Parse5424(b)
+	}
+	if err != nil {
+		m, err = p.Parse3164(b)
+	}
+	if err != nil || m.Priority == syslog.NoPriority {
+		m = syslog.Message{Priority: syslog.DefaultPriority, Text: bytes.TrimRight(b, "\r\n\x00")}
+	}
+	return m.Object()
 }
 
 // Ack makes room for as many further messages.

@@ -47,6 +47,11 @@ const descriptions = "" +
 	"\nparse.regex\n" +
 	"pattern: RE2 expression with named groups, such as (?P<id>[0-9]+). It may match anywhere: ^ and $ " +
 	"stand for the ends of the text. The first match counts.\n" +
+	"\nparse.syslogMessage\n" +
+	"format: Format of the message: auto takes a message with a priority and the version 1 for one of " +
+	"RFC 5424, and others for ones of RFC 3164.\n" +
+	"zone: Time zone of timestamps without one, such as Europe/Zurich. One without a year is in the year " +
+	"in which it is nearest to the time of the agent.\n" +
 	"\nparse.instant\n" +
 	"formats: Formats that are tried in their order, with | between them: a layout of Go, such as " +
 	"02/Jan/2006:15:04:05 -0700; a format of strptime, such as %d/%b/%Y:%H:%M:%S %z; rfc3339, rfc1123, " +

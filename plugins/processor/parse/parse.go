@@ -16,7 +16,7 @@ import (
 
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
-	return []sdk.ProcessorPlugin{CSV(), Grok(), KV(), Regex(), Time(), URL(), XML()}
+	return []sdk.ProcessorPlugin{CSV(), Grok(), KV(), Regex(), Syslog(), Time(), URL(), XML()}
 }
 
 // CSV returns the processor parse.csv.
@@ -50,6 +50,15 @@ func Regex() sdk.ProcessorPlugin {
 		"Each named group of the expression becomes a member of an object; one that takes no part in the match is "+
 			"left out. The time for a match grows with the text, whatever the expression.",
 		func() format { return &regex{} })
+}
+
+// Syslog returns the processor parse.syslog.
+func Syslog() sdk.ProcessorPlugin {
+	return plugin("parse.syslog", "Parses a message of syslog.",
+		"The result is the object that the source `syslog` makes: message, facility, severity, priority, timestamp (in "+
+			"RFC 3339), hostname, appname, procid, msgid and structured_data, as far as the message has them. Lines of "+
+			"files, which have no priority, begin with their time.",
+		func() format { return &syslogMessage{} })
 }
 
 // Time returns the processor parse.time.

@@ -59,6 +59,7 @@ func TestHostileRecords(t *testing.T) {
 		set("parse.regex", "field", ".Payload.After.text", "pattern", `(?P<a>(?:[{\[(4 ]*)*)(?P<b>.*)$`),
 		set("parse.grok", "field", ".Payload.After.text", "pattern",
 			`%{DATA:a}(?:%{QUOTEDSTRING:b}|%{URI:c})*%{GREEDYDATA:d}`),
+		set("parse.syslog", "field", ".Payload.After.text"),
 		set("parse.xml", "field", ".Payload.After.text"),
 		set("parse.time", "field", ".Payload.After.text", "formats", "%Y|unix|rfc3339|%A %B %s"),
 		set("parse.url", "field", ".Payload.After.text"),
