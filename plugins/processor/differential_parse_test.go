@@ -1,6 +1,7 @@
 package processor_test
 
 import (
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/xml"
 	"maps"
@@ -23,6 +24,9 @@ func parsers() []differential {
 			random: randomTextOf(`a`, `,`, `1`, `"`, `""`, "\n", "2.5", "é\xff", " ")},
 		{name: "kv", plugin: "parse.kv", settings: parserOf(), reference: onText(plainKV),
 			random: randomTextOf(`a`, `b`, `=`, `"`, `"x y"`, `"\"\\\n"`, ` `, "\n ", `a=`, "\xff", ` b="`)},
+		{name: "protobuf", plugin: "protobuf.decode", settings: parserOf("descriptors", "testdata/shop.binpb", "message",
+			"shop.Line", "unknown", "drop"), reference: onText(plainLine),
+			random: randomTextOf("\n\x04Lamp", "\x10\x04", "\x10\x03", "\x10", "\n", "\x02", "\x18\x01", "\n\x00")},
 		{name: "regex", plugin: "parse.regex", settings: parserOf("pattern", `^(?P<a>[ab]*)=(?:(?P<n>\d+)|(?P<b>b))`,
 			"types", "n:int"), reference: onText(plainGroups), random: randomTextOf(`a`, `b`, `=`, `1`, "\n")},
 		{name: "grok", plugin: "parse.grok", settings: parserOf("pattern", `^%{AB:a}=(?:%{DIGITS:n:int}|%{WORD:b})`,
@@ -304,7 +308,9 @@ func plainSyslog(text string) (any, error) {
 	}
 	if m := message5424.FindStringSubmatch(text); m != nil {
 		for i, name := range []string{"timestamp", "hostname", "appname", "procid", "msgid"} {
-			set(name, strings.TrimSuffix(m[2+i], "-"))
+			if m[2+i] != "-" {
+				set(name, m[2+i])
+			}
 		}
 		data := map[string]any{}
 		for _, e := range element5424.FindAllStringSubmatch(m[7], -1) {
@@ -358,4 +364,55 @@ func plainPriority(digits string, made map[string]any) error {
 	}
 	made["priority"], made["facility"], made["severity"] = int64(13), "user", "notice"
 	return nil
+}
+
+// plainLine decodes a message with a text (1) and a number in zigzag (2). Fields with numbers above 2 are unknown.
+func plainLine(text string) (any, error) {
+	made := map[string]any{}
+	number := func() (n uint64, err error) {
+		size := 0
+		if n, size = binary.Uvarint([]byte(text)); size <= 0 {
+			return 0, errReference
+		}
+		text = text[size:]
+		return n, nil
+	}
+	for text != "" {
+		tag, err := number()
+		if err != nil || tag < 8 {
+			return nil, errReference
+		}
+		if fixed := map[uint64]int{1: 8, 5: 4}[tag&7]; fixed > 0 {
+			if len(text) < fixed {
+				return nil, errReference
+			}
+			text = text[fixed:]
+			continue
+		}
+		n, err := number()
+		if err != nil {
+			return nil, err
+		}
+		switch tag & 7 {
+		case 0:
+			if tag>>3 == 2 {
+				if made["pieces"] = int64(n>>1) ^ -int64(n&1); n == 0 {
+					delete(made, "pieces")
+				}
+			}
+		case 2:
+			if n > uint64(len(text)) {
+				return nil, errReference
+			}
+			if tag>>3 == 1 {
+				if made["article"] = text[:n]; n == 0 {
+					delete(made, "article")
+				}
+			}
+			text = text[n:]
+		default:
+			return nil, errReference
+		}
+	}
+	return made, nil
 }

@@ -54,6 +54,8 @@ func TestTextIsParsedWithinTheBudget(t *testing.T) {
 		"parse.url":    {"/?" + strings.Repeat("a&", 50_000), map[string]string{}},
 		"parse.xml":    {"<a>" + strings.Repeat("<b/>", 50_000) + "</a>", map[string]string{}},
 		"parse.kv":     {strings.Repeat("a ", 50_000), map[string]string{"duplicates": "list"}},
+		"protobuf.decode": {strings.Repeat("\"\x00", 50_000),
+			map[string]string{"descriptors": "testdata/shop.binpb", "message": "shop.Order"}},
 	} {
 		c.settings["field"] = ".Payload.After.text"
 		p, err := processor.Open(t.Context(), "pipeline",

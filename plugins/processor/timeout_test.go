@@ -109,7 +109,9 @@ type timeoutCase struct {
 func timeoutCases(service string) map[string]timeoutCase {
 	cases := map[string]timeoutCase{
 		"aggregate": {clock: true}, "dedupe": {clock: true}, "throttle": {clock: true}, "enrich.file": {clock: true},
-		"avro.decode": {registry: true, settings: set("field", ".Payload.After"), raw: "\x00\x00\x00\x00\x07x"},
+		"protobuf.decode": {clock: true, settings: set("descriptors", "testdata/shop.binpb", "message", "shop.Order")},
+		"protobuf.encode": {clock: true, settings: set("descriptors", "testdata/shop.binpb", "message", "shop.Order")},
+		"avro.decode":     {registry: true, settings: set("field", ".Payload.After"), raw: "\x00\x00\x00\x00\x07x"},
 		"avro.encode": {registry: true, settings: set("schema.strategy", "autoRegister", "schema.autoRegister.subject",
 			"s")},
 

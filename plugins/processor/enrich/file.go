@@ -2,13 +2,11 @@ package enrich
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/settingfile"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -21,9 +19,7 @@ type file struct {
 	key      *fieldref.Ref
 	target   *fieldref.Ref
 
-	table map[string]map[string]any // rows by the text of their key
-	seen  os.FileInfo               // the last file that was read, successfully or not
-	next  time.Time                 // time of the next check of the file
+	table *settingfile.File[table]
 }
 
 type fileSettings struct {
@@ -65,47 +61,16 @@ func (p *file) Configure(ctx context.Context, settings map[string]string) (err e
 func (p *file) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key, p.target) }
 
 // Open implements sdk.Processor.
-func (p *file) Open(ctx context.Context) error {
-	info, err := os.Stat(p.settings.Path)
-	if err != nil {
-		return fmt.Errorf("cannot read the table: %w", err)
-	}
-	p.seen, p.next = info, sdk.Now(ctx).Add(checkInterval)
-	p.table, err = readTable(ctx, p.settings)
+func (p *file) Open(ctx context.Context) (err error) {
+	p.table, err = settingfile.Open(ctx, p.settings.Path, "the table", func(ctx context.Context) (table, error) {
+		return readTable(ctx, p.settings)
+	})
 	return err
-}
-
-// checkInterval is the shortest time between two checks of the file. It is checked only while records arrive.
-const checkInterval = time.Second
-
-// refresh reads the table again if the file changed.
-func (p *file) refresh(ctx context.Context) {
-	now := sdk.Now(ctx)
-	if now.Before(p.next) {
-		return
-	}
-	p.next = now.Add(checkInterval)
-	info, err := os.Stat(p.settings.Path)
-	if err == nil && os.SameFile(info, p.seen) && info.ModTime().Equal(p.seen.ModTime()) &&
-		info.Size() == p.seen.Size() {
-		return
-	}
-	var table map[string]map[string]any
-	if err == nil {
-		p.seen = info
-		table, err = readTable(ctx, p.settings)
-	}
-	if err != nil {
-		sdk.Logger(ctx).Warn("cannot reload the table; using the previous one", "component", "processor",
-			"err", err)
-		return
-	}
-	p.table = table
 }
 
 // Process implements sdk.Processor.
 func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	p.refresh(ctx)
+	rows := p.table.Content(ctx)
 	for i, r := range b.Records(ctx) {
 		v, _, err := p.key.Get(r)
 		if err != nil {
@@ -117,7 +82,7 @@ func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			b.Refuse(i, err)
 			continue
 		}
-		row, ok := p.table[text]
+		row, ok := rows[text]
 		if !ok {
 			onMissing(b, i, p.settings.Missing, strconv.Quote(text))
 			continue

@@ -20,26 +20,29 @@ import (
 // maxTable bounds the size of a table's file.
 const maxTable = 64 << 20
 
+// table are rows by the text of their key.
+type table map[string]map[string]any
+
 // readTable returns the rows of the table by the text of their key. If several rows have the same key, the last one
 // wins.
-func readTable(ctx context.Context, s fileSettings) (map[string]map[string]any, error) {
+func readTable(ctx context.Context, s fileSettings) (table, error) {
 	b, err := sdk.ReadSettingFile(ctx, "path", s.Path, maxTable)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the table: %w", err)
 	}
-	var table map[string]map[string]any
+	var rows table
 	if s.Format == "json" || s.Format == "auto" && strings.EqualFold(filepath.Ext(s.Path), ".json") {
-		table, err = readJSON(b, s)
+		rows, err = readJSON(b, s)
 	} else {
-		table, err = readCSV(b, s)
+		rows, err = readCSV(b, s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the table %s: %w", s.Path, err)
 	}
-	return table, nil
+	return rows, nil
 }
 
-func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
+func readCSV(b []byte, s fileSettings) (table, error) {
 	b, err := charset.UTF8(b, "")
 	if err != nil {
 		return nil, err
@@ -63,11 +66,11 @@ func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
 			return nil, fmt.Errorf("it has no column %q but %s", s.Column, strings.Join(names, ", "))
 		}
 	}
-	table := map[string]map[string]any{}
+	rows := table{}
 	for {
 		fields, err := in.Read()
 		if errors.Is(err, io.EOF) {
-			return table, nil
+			return rows, nil
 		}
 		if err != nil {
 			return nil, err
@@ -78,11 +81,11 @@ func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
 				row[name] = fields[i]
 			}
 		}
-		table[fields[key]] = row
+		rows[fields[key]] = row
 	}
 }
 
-func readJSON(b []byte, s fileSettings) (map[string]map[string]any, error) {
+func readJSON(b []byte, s fileSettings) (table, error) {
 	if s.Column == "" {
 		return nil, errors.New("the setting column is needed for JSON")
 	}
@@ -94,7 +97,7 @@ func readJSON(b []byte, s fileSettings) (map[string]map[string]any, error) {
 	if !ok {
 		return nil, errors.New("it is no list of objects")
 	}
-	table := map[string]map[string]any{}
+	rows := table{}
 	for i, item := range list {
 		object, ok := item.(map[string]any)
 		if !ok {
@@ -114,7 +117,7 @@ func readJSON(b []byte, s fileSettings) (map[string]map[string]any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
-		table[text] = row
+		rows[text] = row
 	}
-	return table, nil
+	return rows, nil
 }

@@ -2,13 +2,13 @@ package parse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	csvtext "github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // csv parses a line of CSV by RFC 4180.
@@ -32,37 +32,29 @@ type csv struct {
 	Extra string `json:"extra" default:"refuse" validate:"inclusion=refuse|drop|keep"`
 	typed
 
-	reads            []read
-	rest             read
-	delimiter, quote string
-	spaces           string // characters that Trim removes
+	reads   []texttype.Read
+	rest    texttype.Read
+	dialect csvtext.Dialect
 }
 
 func (c *csv) compile() (parseFunc, error) {
-	c.delimiter, c.quote = separator(c.Delimiter), separator(c.Quote)
-	switch {
-	case c.delimiter == "" || strings.ContainsAny(c.delimiter, "\r\n"):
-		return nil, sdk.SettingError{Setting: "delimiter", Message: "want a text without line breaks"}
-	case strings.ContainsAny(c.quote, "\r\n"):
-		return nil, sdk.SettingError{Setting: "quote", Message: "want a text without line breaks"}
-	case c.quote != "" && (strings.HasPrefix(c.delimiter, c.quote) || strings.HasPrefix(c.quote, c.delimiter)):
-		return nil, sdk.SettingError{Setting: "quote", Message: "it must not begin like the delimiter"}
+	c.dialect = csvtext.Dialect{Delimiter: separator(c.Delimiter), Quote: separator(c.Quote), Lazy: c.Lazy,
+		Trim: c.Trim}
+	if setting, problem := c.dialect.Problem(); problem != "" {
+		return nil, sdk.SettingError{Setting: setting, Message: problem}
 	}
 	for i, name := range c.Columns {
 		if name != "" && slices.Contains(c.Columns[:i], name) {
-			return nil, sdk.SettingError{Setting: "columns", Message: quoted(name) + " is there twice"}
+			return nil, sdk.SettingError{Setting: "columns", Message: texttype.Quoted(name) + " is there twice"}
 		}
 	}
 	all, err := c.compileTypes(c.Columns)
 	if err != nil {
 		return nil, err
 	}
-	c.rest, c.reads = all.rest, make([]read, len(c.Columns))
+	c.rest, c.reads = all.Of("*"), make([]texttype.Read, len(c.Columns))
 	for i, name := range c.Columns {
-		c.reads[i] = all.of(name)
-	}
-	if c.spaces = ""; c.Trim {
-		c.spaces = strings.ReplaceAll(" \t", c.delimiter, "")
+		c.reads[i] = all.Of(name)
 	}
 	return func(_ context.Context, v any, m *memory) (any, error) {
 		text, err := textOf(v)
@@ -78,11 +70,10 @@ func (c *csv) parse(text string, m *memory) (any, error) {
 		return nil, err
 	}
 	made := make(map[string]any, len(c.Columns))
-	l := line{csv: c, rest: text, quotes: c.quote != "" && strings.Contains(text, c.quote),
-		lines: strings.IndexByte(text, '\n') >= 0}
+	l := c.dialect.Columns(text)
 	n := 0
-	for ; !l.ended; n++ {
-		column, err := l.next()
+	for ; !l.Ended(); n++ {
+		column, err := l.Next()
 		if err != nil {
 			return nil, fmt.Errorf("column %d: %w", n+1, err)
 		}
@@ -104,7 +95,7 @@ func (c *csv) parse(text string, m *memory) (any, error) {
 		if name == "" {
 			continue
 		}
-		if made[name], err = f.value(name, column); err != nil {
+		if made[name], err = f.Value(name, column); err != nil {
 			return nil, err
 		}
 	}
@@ -122,70 +113,4 @@ func (c *csv) parse(text string, m *memory) (any, error) {
 		}
 	}
 	return made, nil
-}
-
-var errLines = errors.New("a line break stands outside quotes")
-
-// line is a text from which columns are taken.
-type line struct {
-	*csv
-	rest          string
-	quotes, lines bool // whether the text has any
-	ended         bool
-}
-
-// next returns the next column.
-func (l *line) next() (string, error) {
-	if l.quotes {
-		if text, ok := strings.CutPrefix(strings.TrimLeft(l.rest, l.spaces), l.quote); ok {
-			return l.inQuotes(text)
-		}
-	}
-	column := l.rest
-	if i := strings.Index(l.rest, l.delimiter); i >= 0 {
-		column, l.rest = l.rest[:i], l.rest[i+len(l.delimiter):]
-	} else {
-		l.ended = true
-	}
-	switch {
-	case l.lines && strings.IndexByte(column, '\n') >= 0:
-		return "", errLines
-	case l.quotes && !l.Lazy && strings.Contains(column, l.quote):
-		return "", errors.New("a quote stands in a column without quotes")
-	}
-	return strings.Trim(column, l.spaces), nil
-}
-
-// inQuotes returns the column whose opening quote stands before text.
-func (l *line) inQuotes(text string) (string, error) {
-	var made []byte // what precedes text, if quotes in it were doubled
-	for {
-		i := strings.Index(text, l.quote)
-		if i < 0 && l.Lazy {
-			l.ended = true
-			return string(append(made, text...)), nil
-		} else if i < 0 {
-			return "", errors.New("the closing quote is missing")
-		}
-		column, behind := text[:i], text[i+len(l.quote):]
-		if rest, ok := strings.CutPrefix(behind, l.quote); ok {
-			made, text = append(append(made, column...), l.quote...), rest
-			continue
-		}
-		end := strings.TrimLeft(behind, l.spaces)
-		rest, more := strings.CutPrefix(end, l.delimiter)
-		switch {
-		case more || end == "":
-			l.rest, l.ended = rest, !more
-			if made == nil {
-				return column, nil
-			}
-			return string(append(made, column...)), nil
-		case strings.HasPrefix(strings.TrimPrefix(end, "\r"), "\n"):
-			return "", errLines
-		case !l.Lazy:
-			return "", errors.New("the closing quote is followed by a text")
-		}
-		made, text = append(append(made, column...), l.quote...), behind
-	}
 }

@@ -36,14 +36,28 @@ const descriptions = "" +
 	"bare: What a key without a separator is: its value is true or null, drop leaves it out, and refuse " +
 	"makes it an error.\n" +
 	"\nparse.options\n" +
-	"field: Reference to the field with the text.\n" +
-	"target: Reference to the field for the result. Without it, the result replaces the text.\n" +
 	"merge: Whether the members of the result are added to the object in the target, in place of those " +
 	"of the same name, instead of replacing all of it.\n" +
-	"remove: Whether the text is removed when the result is in another target.\n" +
-	"on-error: What happens to a record that cannot be parsed: refuse sends it to the dead-letter queue, " +
-	"keep passes it on unchanged, and tag does so with the error in the metadata.\n" +
+	"\nparse.places\n" +
+	"field: Reference to the field that is read.\n" +
+	"target: Reference to the field for the result. Without it, the result replaces what was read.\n" +
+	"remove: Whether the field that was read is removed when the result is in another target.\n" +
+	"on-error: What happens to a record with an error: refuse sends it to the dead-letter queue, keep " +
+	"passes it on unchanged, and tag does so with the error in the metadata.\n" +
 	"error-key: Key of the metadata for the error of a tagged record.\n" +
+	"\nparse.descriptorSet\n" +
+	"descriptors: File with the type of the message and all types that it uses, as protoc " +
+	"--include_imports --descriptor_set_out=FILE writes it. It is read again when it changes.\n" +
+	"message: Full name of the type of the message, such as shop.v1.Order.\n" +
+	"\nparse.protobufDecode\n" +
+	"names: Names of members: lowerCamelCase, as in the JSON mapping (json), or as in the proto file " +
+	"(proto).\n" +
+	"defaults: Whether fields that are absent get their default, if the type cannot tell absence from " +
+	"the default.\n" +
+	"unknown: What a field that the type lacks is: refuse makes it an error, drop leaves it out, and " +
+	"keep adds the bytes of all such fields as the member @unknown, which protobuf.encode writes.\n" +
+	"\nparse.protobufEncode\n" +
+	"unknown: What a member that the type lacks is: refuse makes it an error, and drop leaves it out.\n" +
 	"\nparse.regex\n" +
 	"pattern: RE2 expression with named groups, such as (?P<id>[0-9]+). It may match anywhere: ^ and $ " +
 	"stand for the ends of the text. The first match counts.\n" +

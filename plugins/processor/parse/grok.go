@@ -12,6 +12,7 @@ import (
 	"github.com/elastic/go-grok/patterns"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // grok parses a text by an expression of named patterns.
@@ -63,8 +64,8 @@ func (x *grok) compile() (parseFunc, error) {
 		return nil, err
 	}
 	for name, kind := range d.types {
-		if _, ok := all.named[name]; !ok && kind != "" {
-			all.named[name] = readers[kind]
+		if kind != "" {
+			all.SetDefault(name, kind)
 		}
 	}
 	return func(_ context.Context, v any, m *memory) (any, error) {
@@ -84,8 +85,8 @@ func (x *grok) compile() (parseFunc, error) {
 		}
 		made := make(map[string]any, len(found))
 		for name, text := range found {
-			read := all.of(name)
-			v, err := read.value(name, text)
+			read := all.Of(name)
+			v, err := read.Value(name, text)
 			if err != nil {
 				return nil, err
 			}
@@ -124,14 +125,14 @@ func (d *definitions) size(expression string) (int, error) {
 		definition, ok := d.all[name]
 		switch {
 		case !ok:
-			return 0, fmt.Errorf("there is no pattern %s", quoted(name))
+			return 0, fmt.Errorf("there is no pattern %s", texttype.Quoted(name))
 		case slices.Contains(d.path, name):
-			return 0, fmt.Errorf("the pattern %s uses itself", quoted(name))
+			return 0, fmt.Errorf("the pattern %s uses itself", texttype.Quoted(name))
 		}
 		if member != "" {
-			if kind = canonicalType(kind); kind != "" && !slices.Contains(typeNames, kind) {
+			if kind = canonicalType(kind); kind != "" && !slices.Contains(texttype.Names, kind) {
 				return 0, fmt.Errorf("want string, int, float, bool, time or auto as the type of %s, not %s",
-					quoted(member), quoted(found[3]))
+					texttype.Quoted(member), texttype.Quoted(found[3]))
 			}
 			d.types[member] = kind
 		}
@@ -156,11 +157,11 @@ func (d *definitions) size(expression string) (int, error) {
 func (d *definitions) checkNames() error {
 	for name := range d.types {
 		if slices.Contains(strings.Split(name, "."), "") {
-			return fmt.Errorf("%s is no name of a member: it has nothing before, between or after dots", quoted(name))
+			return fmt.Errorf("%s is no name of a member: it has nothing before, between or after dots", texttype.Quoted(name))
 		}
 		for i, c := range name {
 			if _, ok := d.types[name[:i]]; ok && c == '.' {
-				return fmt.Errorf("%s is a value, and as a part of %s an object", quoted(name[:i]), quoted(name))
+				return fmt.Errorf("%s is a value, and as a part of %s an object", texttype.Quoted(name[:i]), texttype.Quoted(name))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // kv parses pairs of keys and values.
@@ -33,7 +34,7 @@ type kv struct {
 	Bare string `json:"bare" default:"true" validate:"inclusion=true|null|drop|refuse"`
 	typed
 
-	types      types
+	types      texttype.Types
 	pairs, key string
 	quotes     string
 	blanks     bool // any blanks separate pairs
@@ -115,7 +116,7 @@ func (k *kv) pair(text string) (p pair, rest string, err error) {
 			rest, separated = strings.CutPrefix(k.trim(rest), k.key)
 		}
 		if !separated && !k.ends(rest) {
-			return p, "", fmt.Errorf("a text follows the quotes of key %s", quoted(p.key))
+			return p, "", fmt.Errorf("a text follows the quotes of key %s", texttype.Quoted(p.key))
 		}
 	} else {
 		end := k.end(text)
@@ -127,7 +128,7 @@ func (k *kv) pair(text string) (p pair, rest string, err error) {
 	}
 	switch {
 	case p.key == "":
-		return p, "", fmt.Errorf("there is no key in front of %s", quoted(text))
+		return p, "", fmt.Errorf("there is no key in front of %s", texttype.Quoted(text))
 	case !separated:
 		p.bare = true
 		return p, rest, nil
@@ -140,7 +141,7 @@ func (k *kv) pair(text string) (p pair, rest string, err error) {
 			}
 		}
 		if err != nil {
-			return p, "", fmt.Errorf("%s: %w", quoted(p.key), err)
+			return p, "", fmt.Errorf("%s: %w", texttype.Quoted(p.key), err)
 		}
 		return p, rest, nil
 	}
@@ -200,13 +201,13 @@ func (k *kv) addPair(made map[string]any, p pair) (err error) {
 	var v any
 	switch {
 	case !p.bare:
-		if v, err = k.types.of(p.key).value(p.key, p.value); err != nil {
+		if v, err = k.types.Of(p.key).Value(p.key, p.value); err != nil {
 			return err
 		}
 	case k.Bare == "drop":
 		return nil
 	case k.Bare == "refuse":
-		return fmt.Errorf("%s is no key with a value", quoted(p.key))
+		return fmt.Errorf("%s is no key with a value", texttype.Quoted(p.key))
 	case k.Bare == "true":
 		v = true
 	}

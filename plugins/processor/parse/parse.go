@@ -1,22 +1,24 @@
-// Package parse has the processors that parse a text into structured data (parse.*).
+// Package parse has the processors that parse a text into structured data (parse.*), and those for messages of Protocol
+// Buffers, whose settings are alike (protobuf.*).
 package parse
 
 import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // Plugins returns the processors of this package.
 func Plugins() []sdk.ProcessorPlugin {
-	return []sdk.ProcessorPlugin{CSV(), Grok(), KV(), Regex(), Syslog(), Time(), URL(), XML()}
+	return []sdk.ProcessorPlugin{CSV(), Grok(), KV(), ProtobufDecode(), ProtobufEncode(), Regex(), Syslog(), Time(),
+		URL(), XML()}
 }
 
 // CSV returns the processor parse.csv.
@@ -42,6 +44,25 @@ func KV() sdk.ProcessorPlugin {
 		"Each key becomes a member of an object. Blanks around keys and values do not belong to them, unless they "+
 			"stand between quotes.",
 		func() format { return &kv{} })
+}
+
+// ProtobufDecode returns the processor protobuf.decode.
+func ProtobufDecode() sdk.ProcessorPlugin {
+	return plugin("protobuf.decode", "Decodes a message of Protocol Buffers.",
+		"The result is an object like the JSON mapping of the message, but integers and bytes keep their types, and a "+
+			"Timestamp becomes a time. Enums are their names, a Duration is a text such as `1.5s`, a wrapper the value in "+
+			"it, and an Any has the member `@type`. Fields that are absent are left out. A message may have 400 others in "+
+			"each other.",
+		func() format { return &protobufDecode{} })
+}
+
+// ProtobufEncode returns the processor protobuf.encode.
+func ProtobufEncode() sdk.ProcessorPlugin {
+	return plugin("protobuf.encode", "Encodes an object as a message of Protocol Buffers.",
+		"It takes what protobuf.decode returns, and the forms of the JSON mapping: integers as text, bytes in base64, "+
+			"times in RFC 3339. Names of members are those of the fields in the proto file or in lowerCamelCase. Null "+
+			"stands for absence. The field may also hold JSON as bytes. Equal objects become equal messages.",
+		func() format { return &protobufEncode{} })
 }
 
 // Regex returns the processor parse.regex.
@@ -109,16 +130,21 @@ type parseFunc func(ctx context.Context, v any, m *memory) (any, error)
 
 // options are the settings common to all parsers.
 type options struct {
-	// Reference to the field with the text.
-	Field string `json:"field" default:".Payload.After"`
-	// Reference to the field for the result. Without it, the result replaces the text.
-	Target string `json:"target"`
+	places
 	// Whether the members of the result are added to the object in the target, in place of those of the same name,
 	// instead of replacing all of it.
 	Merge bool `json:"merge" default:"false"`
-	// Whether the text is removed when the result is in another target.
+}
+
+// places are the settings for the fields and the errors of all processors of this package.
+type places struct {
+	// Reference to the field that is read.
+	Field string `json:"field" default:".Payload.After"`
+	// Reference to the field for the result. Without it, the result replaces what was read.
+	Target string `json:"target"`
+	// Whether the field that was read is removed when the result is in another target.
 	Remove bool `json:"remove" default:"false"`
-	// What happens to a record that cannot be parsed: refuse sends it to the dead-letter queue, keep passes it on
+	// What happens to a record with an error: refuse sends it to the dead-letter queue, keep passes it on
 	// unchanged, and tag does so with the error in the metadata.
 	OnError string `json:"on-error" default:"refuse" validate:"inclusion=refuse|keep|tag"`
 	// Key of the metadata for the error of a tagged record.
@@ -133,17 +159,19 @@ type parser struct {
 	format        format
 	field, target *fieldref.Ref
 	parse         parseFunc
+	options       *options
 }
 
 // Parameters implements sdk.Processor.
 func (p *parser) Parameters() sdk.Parameters { return sdk.Described(p.format, descriptions) }
 
 // Configure implements sdk.Processor.
-func (p *parser) Configure(_ context.Context, settings map[string]string) (err error) {
+func (p *parser) Configure(ctx context.Context, settings map[string]string) (err error) {
 	if err = sdk.Decode(settings, p.format); err != nil {
 		return err
 	}
-	o := p.format.all()
+	p.options = p.format.all()
+	o := p.options
 	if p.field, err = reference("field", o.Field); err != nil {
 		return err
 	}
@@ -155,6 +183,11 @@ func (p *parser) Configure(_ context.Context, settings map[string]string) (err e
 	}
 	if p.parse, err = p.format.compile(); err != nil {
 		return err
+	}
+	if f, ok := p.format.(fileFormat); ok {
+		if err := f.checkFile(ctx); err != nil {
+			return err
+		}
 	}
 	if t, ok := p.format.(interface{ fits(*fieldref.Ref) error }); ok {
 		return t.fits(p.target)
@@ -184,12 +217,27 @@ func reference(setting, text string) (*fieldref.Ref, error) {
 		"key, the payload or the metadata", ref)}
 }
 
+// fileFormat is a format that needs a file.
+type fileFormat interface {
+	// checkFile reports an error if settings may not name the file.
+	checkFile(ctx context.Context) error
+	openFile(ctx context.Context) error
+}
+
+// Open implements sdk.Processor.
+func (p *parser) Open(ctx context.Context) error {
+	if f, ok := p.format.(fileFormat); ok {
+		return f.openFile(ctx)
+	}
+	return nil
+}
+
 // SchemaParts implements sdk.SchemaUser.
 func (p *parser) SchemaParts() schema.Parts { return fieldref.PartsOf(p.field, p.target) }
 
 // Process implements sdk.Processor.
 func (p *parser) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	o, limit := p.format.all(), sdk.Budget(ctx)
+	o, limit := p.options, sdk.Budget(ctx)
 	return b.EachUntil(ctx, func(r *record.Record) error {
 		v, ok, err := p.field.Get(r)
 		if err == nil && ok && v != nil {
@@ -216,7 +264,7 @@ func (p *parser) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 
 // set puts the result into the target. When that fails, r is unchanged.
 func (p *parser) set(r *record.Record, v, made any) error {
-	o := p.format.all()
+	o := p.options
 	if p.target != p.field && o.Remove {
 		if err := p.field.Delete(r); err != nil {
 			return err
@@ -231,7 +279,7 @@ func (p *parser) set(r *record.Record, v, made any) error {
 
 func (p *parser) put(r *record.Record, made any) error {
 	members, ok := made.(map[string]any)
-	if !ok || !p.format.all().Merge {
+	if !ok || !p.options.Merge {
 		return p.target.Set(r, made)
 	}
 	old, _, err := p.target.Get(r)
@@ -280,7 +328,7 @@ func add(made map[string]any, name string, v any, duplicates string) error {
 	case !twice || duplicates == "last":
 		made[name] = v
 	case duplicates == "refuse":
-		return fmt.Errorf("%s comes twice", quoted(name))
+		return fmt.Errorf("%s comes twice", texttype.Quoted(name))
 	case duplicates == "list":
 		list, ok := old.([]any)
 		if !ok {
@@ -304,19 +352,6 @@ func separator(setting string) string {
 		return ""
 	}
 	return setting
-}
-
-// quoted returns text in quotes for a message. A long text is cut.
-func quoted(text string) string {
-	const most = 60
-	if len(text) > most {
-		cut := most
-		for !utf8.RuneStart(text[cut]) && cut > most-utf8.UTFMax {
-			cut--
-		}
-		return fmt.Sprintf("%q…", text[:cut])
-	}
-	return fmt.Sprintf("%q", text)
 }
 
 // trimNewline removes the line break at the end of text.

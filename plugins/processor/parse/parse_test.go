@@ -28,6 +28,9 @@ var ctx = sdk.WithEnv(context.Background(), &sdk.Env{Clock: clock{}})
 func open(t testing.TB, name string, settings map[string]string) sdk.Processor {
 	t.Helper()
 	p, err := configured(t, name, settings)
+	if err == nil {
+		err = p.Open(ctx)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // regex parses a text by a regular expression.
@@ -22,7 +23,7 @@ type regex struct {
 type group struct {
 	name  string
 	index int
-	read  read
+	read  texttype.Read
 }
 
 var errNoMatch = errors.New("the pattern does not match")
@@ -43,9 +44,9 @@ func (x *regex) compile() (parseFunc, error) {
 			continue
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, sdk.SettingError{Setting: "pattern", Message: quoted(name) + " is the name of two groups"}
+			return nil, sdk.SettingError{Setting: "pattern", Message: texttype.Quoted(name) + " is the name of two groups"}
 		}
-		groups = append(groups, group{name, i, all.of(name)})
+		groups = append(groups, group{name, i, all.Of(name)})
 	}
 	if groups == nil {
 		return nil, sdk.SettingError{Setting: "pattern", Message: "it has no named group, such as (?P<id>[0-9]+)"}
@@ -67,7 +68,7 @@ func (x *regex) compile() (parseFunc, error) {
 			if at[2*g.index] < 0 {
 				continue
 			}
-			if made[g.name], err = g.read.value(g.name, text[at[2*g.index]:at[2*g.index+1]]); err != nil {
+			if made[g.name], err = g.read.Value(g.name, text[at[2*g.index]:at[2*g.index+1]]); err != nil {
 				return nil, err
 			}
 		}

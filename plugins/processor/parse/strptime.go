@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // moment has the parts of a time that have been read.
@@ -120,7 +122,7 @@ func strptime(format string) (timeFormat, error) {
 		}
 		if i++; i == len(format) || strings.IndexByte(directives, format[i]) < 0 {
 			return timeFormat{}, fmt.Errorf("%s has an unknown directive: want Y, y, m, b, B, d, e, j, H, I, k, l, M, "+
-				"S, f, N, L, p, a, A, z, Z, s, F, T, D, R, n, t or %% behind %%", quoted(format))
+				"S, f, N, L, p, a, A, z, Z, s, F, T, D, R, n, t or %% behind %%", texttype.Quoted(format))
 		}
 		yearless = yearless && strings.IndexByte("Yys", format[i]) < 0
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/syslog"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // syslogMessage parses a message of syslog.
@@ -45,7 +46,7 @@ func (s *syslogMessage) compile() (parseFunc, error) {
 			message, err = p.Parse3164(b)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", quoted(string(b[:min(len(b), 80)])), err)
+			return nil, fmt.Errorf("%s: %w", texttype.Quoted(string(b[:min(len(b), 80)])), err)
 		}
 		return message.Object(), nil
 	}, nil

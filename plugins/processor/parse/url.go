@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // address parses a URL.
@@ -18,7 +20,7 @@ type address struct {
 	Duplicates string `json:"duplicates" default:"list" validate:"inclusion=list|first|last"`
 	typed
 
-	types types
+	types texttype.Types
 }
 
 func (a *address) compile() (_ parseFunc, err error) {
@@ -56,7 +58,7 @@ func (a *address) parse(_ context.Context, v any, m *memory) (any, error) {
 	if text := u.Port(); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("its port %s is not between 0 and 65535", quoted(text))
+			return nil, fmt.Errorf("its port %s is not between 0 and 65535", texttype.Quoted(text))
 		}
 		made["port"] = int64(port)
 	}
@@ -104,7 +106,7 @@ func (a *address) query(text string, m *memory) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("its query: %w", err)
 		}
-		v, err := a.types.of(key).value(key, value)
+		v, err := a.types.Of(key).Value(key, value)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/charset"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 // xmlDocument parses an XML document.
@@ -75,7 +76,7 @@ func (x *xmlDocument) compile() (parseFunc, error) {
 // xmlReader makes the result of a document.
 type xmlReader struct {
 	*xmlDocument
-	types   types
+	types   texttype.Types
 	prefix  string
 	memory  *memory
 	decoder *xml.Decoder
@@ -129,7 +130,7 @@ func (r *xmlReader) token(token xml.Token) error {
 func (r *xmlReader) start(t xml.StartElement) error {
 	switch {
 	case r.root != nil:
-		return fmt.Errorf("the document ended before the element %s", quoted(t.Name.Local))
+		return fmt.Errorf("the document ended before the element %s", texttype.Quoted(t.Name.Local))
 	case len(r.open) == deepest:
 		return fmt.Errorf("more than %d elements are in each other", deepest)
 	}
@@ -146,8 +147,8 @@ func (r *xmlReader) start(t xml.StartElement) error {
 		if err := r.memory.take(memberBytes + len(name) + len(a.Value)); err != nil {
 			return err
 		}
-		f := r.types.of(name)
-		v, err := f.value(name, a.Value)
+		f := r.types.Of(name)
+		v, err := f.Value(name, a.Value)
 		if err != nil {
 			return err
 		}
@@ -167,14 +168,14 @@ func (r *xmlReader) end() error {
 	switch {
 	case e.members == nil && text == "": // null
 	case e.members == nil:
-		f := r.types.of(e.name)
-		made, err = f.value(e.name, text)
+		f := r.types.Of(e.name)
+		made, err = f.Value(e.name, text)
 	default:
 		made = e.members
 		if text != "" {
-			f := r.types.of(r.Text)
+			f := r.types.Of(r.Text)
 			var v any
-			if v, err = f.value(r.Text, text); err == nil {
+			if v, err = f.Value(r.Text, text); err == nil {
 				err = e.add(r.Text, v, "refuse")
 			}
 		}

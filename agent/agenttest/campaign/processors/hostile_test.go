@@ -25,6 +25,7 @@ func TestHostileRecords(t *testing.T) {
 		_, _ = io.WriteString(w, "["+strings.Repeat("{},", 1<<20)+"1]")
 	}))
 	t.Cleanup(service.Close)
+	const descriptors = "../../../../plugins/processor/testdata/shop.binpb"
 	set := func(plugin string, settings ...string) spec.Processor {
 		p := spec.Processor{Plugin: plugin, Settings: map[string]string{}}
 		for i := 0; i < len(settings); i += 2 {
@@ -59,6 +60,9 @@ func TestHostileRecords(t *testing.T) {
 		set("parse.regex", "field", ".Payload.After.text", "pattern", `(?P<a>(?:[{\[(4 ]*)*)(?P<b>.*)$`),
 		set("parse.grok", "field", ".Payload.After.text", "pattern",
 			`%{DATA:a}(?:%{QUOTEDSTRING:b}|%{URI:c})*%{GREEDYDATA:d}`),
+		set("protobuf.decode", "field", ".Payload.After.text", "descriptors", descriptors, "message", "shop.Order",
+			"unknown", "keep"),
+		set("protobuf.encode", "descriptors", descriptors, "message", "shop.Order", "unknown", "drop"),
 		set("parse.syslog", "field", ".Payload.After.text"),
 		set("parse.xml", "field", ".Payload.After.text"),
 		set("parse.time", "field", ".Payload.After.text", "formats", "%Y|unix|rfc3339|%A %B %s"),
