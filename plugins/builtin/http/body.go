@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/charset"
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -18,6 +19,7 @@ const (
 	bodyRaw   = "raw"
 	bodyLines = "lines"
 	bodyJSON  = "json"
+	bodyCSV   = "csv"
 )
 
 // payloads are the payloads of a body. They become records one at a time: a body of 8 MB may have millions.
@@ -25,12 +27,17 @@ type payloads struct {
 	left     int // number of remaining payloads
 	lines    []byte
 	elements *jsonvalue.Elements
+	table    *csv.Table // of lines; nil: they are no CSV
 	raw      []byte
 }
 
 // split validates a body, and returns its payloads. limit is the maximum memory of a payload, in bytes. If leave is
-// not nil, larger elements of an array are omitted and leave is called with the number of each.
-func split(form, contentType string, body []byte, limit int, leave func(n int, err error)) (*payloads, error) {
+// not nil, larger elements of an array and lines that do not fit the header of CSV are omitted, and leave is called with
+// the number of each.
+func (s *sourceSettings) split(
+	contentType string, body []byte, limit int, leave func(n int, err error),
+) (*payloads, error) {
+	form := s.Body
 	if form == bodyAuto {
 		form = formOf(contentType)
 	}
@@ -47,6 +54,8 @@ func split(form, contentType string, body []byte, limit int, leave func(n int, e
 			}
 		}
 		return p, nil
+	case form == bodyCSV:
+		return splitCSV(s.csv, body, leave)
 	case form == bodyJSON:
 		elements, err := jsonvalue.ParseElements(body, limit, leave)
 		if err != nil {
@@ -62,7 +71,7 @@ func split(form, contentType string, body []byte, limit int, leave func(n int, e
 // errEncoding is wrapped by the error for a body whose text cannot be decoded.
 var errEncoding = errors.New("cannot decode the text of the body")
 
-// decoded converts text to UTF-8: JSON, and lines if the content type names an encoding. Other bodies are returned as
+// decoded converts text to UTF-8: JSON, CSV, and lines if the content type names an encoding. Other bodies are returned as
 // they are.
 func decoded(form, contentType string, body []byte) ([]byte, error) {
 	name := charset.Of(contentType)
@@ -85,6 +94,8 @@ func (p *payloads) next(n int) ([]record.Data, error) {
 		return nil, nil
 	case p.elements != nil:
 		return p.nextElements(n)
+	case p.table != nil:
+		return p.nextObjects(n), nil
 	case p.lines == nil:
 		return []record.Data{record.Raw(p.raw)}, nil
 	}

@@ -44,7 +44,8 @@ const descriptions = "" +
 	"response is 503.\n" +
 	"body.maxBytes: Maximum size of an uncompressed body in bytes.\n" +
 	"body.format: Conversion of a body to records. raw: one record. lines: one for each line. json: one " +
-	"for each element of an array, or one. auto: by its Content-Type.\n" +
+	"for each element of an array, or one. csv: one for each line behind the header, as an object; " +
+	"quotes may span lines. auto: raw, lines or json by its Content-Type.\n" +
 	"limit.requests: Maximum number of requests that wait for acknowledgements. Further requests get " +
 	"503.\n" +
 	"limit.connections: Maximum number of connections. At the limit, idle connections are closed in " +

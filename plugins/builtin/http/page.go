@@ -139,7 +139,7 @@ func (p *poller) tooMany(n int) error {
 // payloads returns all payloads of a response at once: the poller compares its records with those of the previous
 // response.
 func (p *poller) payloads(r *response) (all []record.Data, err error) {
-	body, err := split(p.settings.Body, r.header.Get("Content-Type"), r.body, p.budget, func(n int, err error) {
+	body, err := p.settings.split(r.header.Get("Content-Type"), r.body, p.budget, func(n int, err error) {
 		p.leaveOut(fmt.Sprintf("element %d of a response of %s", n, p.url.Host), err)
 	})
 	if err != nil {

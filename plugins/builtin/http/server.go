@@ -218,7 +218,7 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 }
 
 func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
-	payloads, err := split(s.settings.Body, r.Header.Get("Content-Type"), body, s.budget, nil)
+	payloads, err := s.settings.split(r.Header.Get("Content-Type"), body, s.budget, nil)
 	switch {
 	case errors.Is(err, jsonvalue.ErrMemory):
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)

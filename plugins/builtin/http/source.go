@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -27,8 +28,9 @@ type sourceSettings struct {
 	// Maximum size of an uncompressed body in bytes.
 	MaxBody int64 `json:"body.maxBytes" default:"8388608" validate:"gt=0"`
 	// Conversion of a body to records. raw: one record. lines: one for each line. json: one for each element of an
-	// array, or one. auto: by its Content-Type.
-	Body string `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json"`
+	// array, or one. csv: one for each line behind the header, as an object; quotes may span lines. auto: raw, lines or
+	// json by its Content-Type.
+	Body string `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json|csv"`
 	// Maximum number of requests that wait for acknowledgements. Further requests get 503.
 	MaxRequests int `json:"limit.requests" default:"1000" validate:"gt=0"`
 	// Maximum number of connections. At the limit, idle connections are closed in favour of new ones. All sources
@@ -71,12 +73,18 @@ type sourceSettings struct {
 	// Query parameter that receives the token or the page number, which starts at 1.
 	PagesParam string `json:"pagination.param"`
 
+	csv.Settings
 	authSettings
 	common.TLS
+
+	csv *csv.Reader
 }
 
 // check validates combinations of settings.
-func (s *sourceSettings) check() error {
+func (s *sourceSettings) check() (err error) {
+	if s.csv, err = s.Reader(); err != nil {
+		return err
+	}
 	switch {
 	case s.URL == "":
 		return s.checkServer()
@@ -166,7 +174,7 @@ type Source struct {
 
 // Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters {
-	return sdk.Described(sourceSettings{}, descriptions+common.Descriptions)
+	return sdk.Described(sourceSettings{}, descriptions+csv.Descriptions+common.Descriptions)
 }
 
 // Configure validates and stores the settings.
