@@ -38,6 +38,7 @@ type Env struct {
 	Buffer func() Buffer
 
 	format Format // format in the settings; set by a standard destination
+	header []byte // see RecordHeader
 }
 
 // Syncer is the target of a destination's writes, which the host syncs.

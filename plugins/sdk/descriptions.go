@@ -11,9 +11,11 @@ const descriptions = "" +
 	"sdk.rate.perSecond: Maximum number of records per second. 0: no limit.\n" +
 	"sdk.rate.burst: Maximum number of records at once under a rate limit. 0: the records of one second.\n" +
 	"sdk.record.format: Format of records written as text. opencdc/json encodes raw data in base64, " +
-	"opencdc/text writes it as text.\n" +
+	"opencdc/text writes it as text. csv and logfmt write members of the payload.\n" +
 	"sdk.record.format.options: Template, or comma-separated options such as " +
-	"debezium.schema.name=orders.\n" +
+	"debezium.schema.name=orders. For csv: the columns, which are members of the payload such as id and " +
+	"address.city, and perhaps delimiter=; or header=false. For logfmt: the members; empty: all. file " +
+	"and s3 write the header of csv at the beginning of each file and object.\n" +
 	"sdk.schema.extract.payload.enabled: Whether payloads with a schema are decoded.\n" +
 	"sdk.schema.extract.key.enabled: Whether keys with a schema are decoded.\n" +
 	"\nsdk.sourceOptions\n" +

@@ -25,7 +25,7 @@ func RecordFormat(ctx context.Context) Format {
 // option.
 func CheckFormat(settings map[string]string) []SettingError {
 	options := settings[settingFormatOptions]
-	if _, _, err := newFormat(settings["sdk.record.format"], options, &template.TimeLimit{}); err != nil {
+	if _, err := newFormat(settings["sdk.record.format"], options, &template.TimeLimit{}); err != nil {
 		return []SettingError{{settingFormatOptions, err.Error()}}
 	}
 	return nil
@@ -36,19 +36,28 @@ const formatReadable = "opencdc/text"
 
 const settingFormatOptions = "sdk.record.format.options"
 
-// newFormat returns the format with that name, nil for the default JSON form. A template executes within timeLimit.
-// payload reports whether the text of a raw record is its payload, and nothing else.
-func newFormat(name, options string, timeLimit *template.TimeLimit) (format Format, payload bool, err error) {
+// textFormat is a format in the settings. The zero value is the default JSON form.
+type textFormat struct {
+	append  Format
+	payload bool   // the text of a raw record is its payload, and nothing else
+	header  []byte // see RecordHeader
+}
+
+// newFormat returns the format with that name. A template executes within timeLimit.
+func newFormat(name, options string, timeLimit *template.TimeLimit) (f textFormat, err error) {
 	switch name {
 	case formatReadable:
-		return record.AppendReadable, false, nil
+		f.append = record.AppendReadable
 	case "debezium/json":
-		format, err = newDebezium(options)
-		return format, false, err
+		f.append, err = newDebezium(options)
 	case "template":
-		return newTemplate(options, timeLimit)
+		f.append, f.payload, err = newTemplate(options, timeLimit)
+	case "csv":
+		f.append, f.header, err = newCSV(options)
+	case "logfmt":
+		f.append, err = newLogfmt(options)
 	}
-	return nil, false, nil
+	return f, err
 }
 
 // debeziumOptions are the options of the format debezium/json.

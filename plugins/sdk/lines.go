@@ -72,7 +72,7 @@ func (d *standardDestination) NoLines() string {
 	switch _, ok := d.Destination.(LineDestination); {
 	case !ok:
 		return WithoutLines
-	case !d.payload:
+	case !d.format.payload:
 		return "sdk.record.format is not a template of the payload alone"
 	case d.options.BatchSize > 0 || d.options.BatchDelay > 0:
 		return "sdk.batch.size or sdk.batch.delay gathers records"

@@ -26,9 +26,12 @@ type destinationOptions struct {
 	RatePerSecond float64 `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1"`
 	// Maximum number of records at once under a rate limit. 0: the records of one second.
 	RateBurst int `json:"sdk.rate.burst" default:"0" validate:"gt=-1"`
-	// Format of records written as text. opencdc/json encodes raw data in base64, opencdc/text writes it as text.
-	Format string `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template"`
-	// Template, or comma-separated options such as debezium.schema.name=orders.
+	// Format of records written as text. opencdc/json encodes raw data in base64, opencdc/text writes it as text. csv
+	// and logfmt write members of the payload.
+	Format string `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|opencdc/text|debezium/json|template|csv|logfmt"`
+	// Template, or comma-separated options such as debezium.schema.name=orders. For csv: the columns, which are members
+	// of the payload such as id and address.city, and perhaps delimiter=; or header=false. For logfmt: the members;
+	// empty: all. file and s3 write the header of csv at the beginning of each file and object.
 	FormatOptions string `json:"sdk.record.format.options"`
 	// Whether payloads with a schema are decoded.
 	PayloadEnabled bool `json:"sdk.schema.extract.payload.enabled" default:"true"`
@@ -41,8 +44,7 @@ type standardDestination struct {
 	Destination
 	params    *standardParameters
 	options   destinationOptions
-	format    Format             // nil: the default
-	payload   bool               // format is the payload of raw records, and nothing else
+	format    textFormat
 	timeLimit template.TimeLimit // limit for format
 	limiter   *rate.Limiter      // nil: no limit
 	schemas   *schema.Cache      // nil: no decoding or encoding
@@ -64,7 +66,7 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 	if err := checkDelay(o.BatchDelay); err != nil {
 		return err
 	}
-	if d.format, d.payload, err = newFormat(o.Format, o.FormatOptions, &d.timeLimit); err != nil {
+	if d.format, err = newFormat(o.Format, o.FormatOptions, &d.timeLimit); err != nil {
 		return SettingError{settingFormatOptions, err.Error()}
 	}
 	d.chunk = math.MaxInt
@@ -135,14 +137,14 @@ func breaks(err error) bool {
 
 // context returns ctx with the format in the settings.
 func (d *standardDestination) context(ctx context.Context) context.Context {
-	if d.format == nil {
+	if d.format.append == nil {
 		return ctx
 	}
 	env := *EnvFrom(ctx)
 	if env.format != nil {
 		return ctx
 	}
-	env.format = d.format
+	env.format, env.header = d.format.append, d.format.header
 	return WithEnv(ctx, &env)
 }
 

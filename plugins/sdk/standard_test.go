@@ -131,7 +131,7 @@ func TestStandardParameters(t *testing.T) {
 		"destination": {c.NewDestination().Parameters(), []string{
 			"sdk.batch.delay duration 0 []", "sdk.batch.size int 0 [{2 -1}]",
 			"sdk.rate.burst int 0 [{2 -1}]", "sdk.rate.perSecond float 0 [{2 -1}]",
-			"sdk.record.format string opencdc/json [{4 opencdc/json,opencdc/text,debezium/json,template}]",
+			"sdk.record.format string opencdc/json [{4 opencdc/json,opencdc/text,debezium/json,template,csv,logfmt}]",
 			"sdk.record.format.options string  []",
 			"sdk.schema.extract.key.enabled bool true []", "sdk.schema.extract.payload.enabled bool true []",
 		}},

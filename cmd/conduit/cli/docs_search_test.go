@@ -21,6 +21,8 @@ func TestDocsAreFound(t *testing.T) {
 		"redis":                "connector-redis.html",
 		"file":                 "connector-file.html",
 		"json.decode":          "processor-json.decode.html",
+		"parse.syslog":         "processor-parse.syslog.html",
+		"protobuf.decode":      "processor-protobuf.decode.html",
 		"rollback":             "reload.html",
 		"db.sqlite.path":       "settings.html#.db.sqlite.path",
 		"max-silence":          "pipeline-file.html#pipeline.max-silence",

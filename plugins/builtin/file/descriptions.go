@@ -35,6 +35,9 @@ const descriptions = "" +
 	"end: behind their last complete line. Files that appear later are read from their beginning.\n" +
 	"openFiles: Maximum number of open files. Of more files, those that were read to their ends are " +
 	"closed, and opened again when they change.\n" +
+	"format: Format of the lines. lines: each is a record as it is. csv: each is an object, whose " +
+	"members have the names in the first line of the file, or in csv.columns. A line that does not fit " +
+	"stays text, with csv.error in its metadata.\n" +
 	"compression: Compression of the content. auto: by the extension, .gz or .zst.\n" +
 	"multiline.start: Regular expression that matches the first line of a record, such as ^[0-9]{4}-. " +
 	"Lines that do not match belong to the previous record. Empty: every line is a record.\n" +

@@ -148,6 +148,7 @@ func (d *Destination) Open(ctx context.Context) error {
 		checkIn:  checkIn,
 		archive:  newArchive(d.settings.rotateSettings, d.zstd, sdk.Logger(ctx), checkIn),
 		defers:   sdk.EnvFrom(ctx).Defer,
+		header:   sdk.RecordHeader(ctx),
 	}
 	var err error
 	if d.shared.packer, err = newPacker(d.settings.Packing, d.zstd); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ type outputs struct {
 	checkIn  func(dir *os.File, name string) error // returns an error if a file may not be created in an open directory
 	archive  *archive                              // new for every Open
 	defers   func(sdk.Syncer)
+	header   []byte    // line at the beginning of each file, without a line break; nil: none
 	packer   *packer   // nil: files are not compressed
 	hour     time.Time // in which files were created
 	created  int       // files of the template created in that hour
@@ -109,6 +111,10 @@ func (o *output) write(lines []byte) error {
 }
 
 func (o *output) append(text []byte) error {
+	text, err := o.withHeader(text)
+	if err != nil {
+		return err
+	}
 	if o.torn {
 		text = append([]byte{'\n'}, text...)
 	}
@@ -124,6 +130,22 @@ func (o *output) append(text []byte) error {
 	o.size += int64(n)
 	o.torn = false
 	return nil
+}
+
+// withHeader returns text with the header before it if the file is empty.
+func (o *output) withHeader(text []byte) ([]byte, error) {
+	if len(o.header) == 0 || o.size > 0 {
+		return text, nil
+	}
+	header := append(slices.Clone(o.header), '\n')
+	if o.packer != nil {
+		text = slices.Clone(text) // the packer reuses its memory
+		var err error
+		if header, err = o.packer.pack(header); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Concat(header, text), nil
 }
 
 // isGone reports whether the file was removed.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -41,6 +42,9 @@ type settings struct {
 	// Maximum number of open files. Of more files, those that were read to their ends are closed, and opened again when
 	// they change.
 	OpenFiles int `json:"openFiles" default:"500" validate:"gt=0"`
+	// Format of the lines. lines: each is a record as it is. csv: each is an object, whose members have the names in the
+	// first line of the file, or in csv.columns. A line that does not fit stays text, with csv.error in its metadata.
+	Format string `json:"format" default:"lines" validate:"inclusion=lines|csv"`
 	// Compression of the content. auto: by the extension, .gz or .zst.
 	Compression string `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd"`
 	// Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that do not match belong to
@@ -48,6 +52,8 @@ type settings struct {
 	GroupBegin string `json:"multiline.start"`
 	// Maximum time that a record waits for more lines.
 	GroupWait time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0"`
+
+	csv.Settings
 }
 
 // options returns the options for converting content to records.
@@ -58,6 +64,12 @@ func (c *settings) options(z Zstd) (*options, error) {
 	o := &options{compression: c.Compression, zstd: z, groupWait: c.GroupWait, atEnds: c.Start == "end",
 		openFiles: c.OpenFiles}
 	var err error
+	if o.csv, err = c.Reader(); err != nil {
+		return nil, err
+	}
+	if c.Format == "lines" {
+		o.csv = nil
+	}
 	if o.exclude, err = newExclusions(c.Exclude); err != nil || c.GroupBegin == "" {
 		return o, err
 	}
@@ -94,7 +106,9 @@ type reader interface {
 }
 
 // Parameters returns the descriptions of the settings.
-func (s *Source) Parameters() sdk.Parameters { return sdk.Described(settings{}, descriptions) }
+func (s *Source) Parameters() sdk.Parameters {
+	return sdk.Described(settings{}, descriptions+csv.Descriptions)
+}
 
 // Configure validates and stores the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) (err error) {
@@ -176,6 +190,9 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 
 // NoLines implements sdk.LineSource.
 func (s *Source) NoLines() string {
+	if s.settings.Format != "lines" {
+		return "format " + s.settings.Format + " parses the lines"
+	}
 	if s.settings.GroupBegin != "" {
 		return "multiline.start groups the lines"
 	}
@@ -273,6 +290,7 @@ type single struct {
 	resting  *resting // among several files: why the file is closed; nil: it is not
 	identity uint64   // place.head at offset headed, or at any offset from headBytes on
 	headed   int64
+	table    table // of CSV
 }
 
 func (s *single) open(pos record.Position, state stateDir) error {
@@ -354,8 +372,14 @@ func (s *single) records(most int, prefix []byte) []record.Record {
 	n := min(most, bytes.Count(s.buf, newline)+2)
 	to := newMaker(n, s.path, prefix, s.head)
 	for ; ok; line, ok = s.next() {
+		if s.isHeader(line) {
+			continue
+		}
 		to.add(&place{offset: s.offset, line: s.line, inode: s.inode, switches: s.switches, before: s.before}, s.start,
 			line)
+		if s.csv != nil {
+			s.structure(&to.records[len(to.records)-1], line)
+		}
 		if len(to.records) == n {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -54,6 +55,7 @@ type options struct {
 	atEnds      bool          // files that there are when the source first starts are read from their ends
 	exclude     []exclusion
 	openFiles   int         // maximum number of open files
+	csv         *csv.Reader // parses the lines; nil: they are records as they are
 	finish      atomic.Bool // the ends of the files count as complete lines
 }
 

@@ -62,6 +62,9 @@ func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n 
 	}
 	var rows []parquet.Row
 	size := 0
+	if header := sdk.RecordHeader(ctx); d.settings.Format == "lines" && len(header) > 0 {
+		body = append(append(body, header...), '\n')
+	}
 	for n < len(items) && err == nil {
 		before := len(body)
 		var one parquet.Row

@@ -73,6 +73,25 @@ func TestAPrefixForEachCollectionAndHour(t *testing.T) {
 	}
 }
 
+// TestObjectsBeginWithTheHeader writes lines of CSV.
+func TestObjectsBeginWithTheHeader(t *testing.T) {
+	t.Parallel()
+	got := stored{}
+	d := destination(t, settings(got.serve(t, ""), "format", "lines", "sdk.record.format", "csv",
+		"sdk.record.format.options", "n,delimiter=;", "prefix", "data/{{ .Metadata.GetCollection }}"))
+	record := func(collection string, v any) record.Record {
+		r := in(collection, 7, "")
+		r.After = record.Structured(map[string]any{"n": v})
+		return r
+	}
+	write(t, d, record("a", "1;2"), record("b", int64(3)), record("a", nil))
+	write(t, d, record("a", 4.5))
+	want := stored{"data/a": {"n\n\"1;2\"\n\"\"\n", "n\n4.5\n"}, "data/b": {"n\n3\n"}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestRefusedPrefixes refuses a record whose prefix or text cannot be made. The records before it are written, and none
 // after it.
 func TestRefusedPrefixes(t *testing.T) {
