@@ -17,7 +17,7 @@ func reader(t testing.TB, s csv.Settings) *csv.Reader {
 	if s.Delimiter == "" {
 		s.Delimiter, s.Quote = ",", `"`
 	}
-	r, err := s.Reader()
+	r, err := csv.NewReader(&s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,8 @@ func TestTables(t *testing.T) {
 		{"columns", csv.Settings{Columns: []string{"a", "", "b"}}, "1,2,3", []map[string]any{{"a": "1", "b": "3"}}},
 		{"types", csv.Settings{Types: []string{"a:int", "*:auto"}}, "a,b,c\n1,true,x\n,1.5,",
 			[]map[string]any{{"a": int64(1), "b": true, "c": "x"}, {"a": nil, "b": 1.5, "c": ""}}},
-		{"another dialect", csv.Settings{Delimiter: "tab", Quote: "none"}, "a\tb\n\"\t2", []map[string]any{{"a": `"`, "b": "2"}}},
+		{"another dialect", csv.Settings{Delimiter: "tab", Quote: "none"}, "a\tb\n\"\t2",
+			[]map[string]any{{"a": `"`, "b": "2"}}},
 		{"one column", csv.Settings{}, "a\n\n1\n", []map[string]any{{"a": ""}, {"a": "1"}}},
 		{"a header alone", csv.Settings{}, "a,b\r\n", nil},
 		{"nothing", csv.Settings{}, "", nil},
@@ -92,7 +93,7 @@ func TestWrongTables(t *testing.T) {
 		"csv.types":   {Delimiter: ",", Columns: []string{"a"}, Types: []string{"b:int"}},
 	} {
 		var wrong sdk.SettingError
-		if _, err := s.Reader(); !errors.As(err, &wrong) || wrong.Setting != setting {
+		if _, err := csv.NewReader(&s); !errors.As(err, &wrong) || wrong.Setting != setting {
 			t.Errorf("%v: the error is %v, want one of %s", s, err, setting)
 		}
 	}

@@ -33,8 +33,8 @@ type Reader struct {
 	columns *Table // nil: each table begins with a header
 }
 
-// Reader checks the settings, and returns a reader.
-func (s *Settings) Reader() (*Reader, error) {
+// NewReader checks the settings, and returns a reader.
+func NewReader(s *Settings) (*Reader, error) {
 	r := &Reader{dialect: Dialect{Delimiter: separator(s.Delimiter), Quote: separator(s.Quote)}}
 	if part, problem := r.dialect.Problem(); problem != "" {
 		return nil, sdk.SettingError{Setting: "csv." + part, Message: problem}

@@ -104,8 +104,8 @@ type parts struct {
 	n   int
 }
 
-// add adds a part, whose capacity must be its length. Each of several parts must be complete: a field that begins in one
-// may not end in the next.
+// add adds a part, whose capacity must be its length. Each of several parts must be complete: a field that begins in
+// one may not end in the next.
 func (p *parts) add(part []byte) error {
 	if p.n++; p.n == 1 {
 		p.all = part

@@ -264,8 +264,8 @@ func appendRandom(rnd *rand.Rand, l library, b []byte, f protoreflect.FieldDescr
 		}
 		return protowire.AppendBytes(protowire.AppendTag(b, f.Number(), protowire.BytesType), list)
 	}
-	text := []string{"", "a", "é", "2024", "a_b.c", "type.googleapis.com/test.All", "type.googleapis.com/google.protobuf." +
-		"Empty", "\xff"}[rnd.IntN(7)+rnd.IntN(50)/49]
+	const url = "type.googleapis.com/"
+	text := []string{"", "a", "é", "2024", "a_b.c", url + "test.All", url + "google.protobuf.Empty", "\xff"}[rnd.IntN(7)+rnd.IntN(50)/49]
 	switch f.Kind() {
 	case protoreflect.MessageKind:
 		content := randomMessage(rnd, l, f.Message(), max(0, depth-1))

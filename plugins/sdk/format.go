@@ -21,6 +21,10 @@ func RecordFormat(ctx context.Context) Format {
 	return record.AppendJSON
 }
 
+// RecordHeader returns the line without a line break that a destination of lines writes at the beginning of each file
+// or object, before the first record. It is empty if the format has none. It is available from Configure on.
+func RecordHeader(ctx context.Context) []byte { return EnvFrom(ctx).header }
+
 // CheckFormat returns the errors in the format settings of a destination, such as an invalid template or an unknown
 // option.
 func CheckFormat(settings map[string]string) []SettingError {

@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,10 +11,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
-
-// RecordHeader returns the line without a line break that a destination of lines writes at the beginning of each file
-// or object, before the first record. It is empty if the format has none. It is available from Configure on.
-func RecordHeader(ctx context.Context) []byte { return EnvFrom(ctx).header }
 
 var errNoObject = errors.New("the payload is no object")
 

@@ -85,8 +85,8 @@ func (p *Parser) Parse5424(b []byte) (m Message, err error) {
 	return m, nil
 }
 
-// Parse3164 parses a message of RFC 3164: a priority, a time and a host, a tag, and text. All but the text are optional,
-// but one without a priority and a time is an error. The time may be one of RFC 3339.
+// Parse3164 parses a message of RFC 3164: a priority, a time and a host, a tag, and text. All but the text are
+// optional, but a message without a priority and a time is an error. The time may be one of RFC 3339.
 func (p *Parser) Parse3164(b []byte) (Message, error) {
 	b = trim(b)
 	m := Message{Priority: NoPriority}

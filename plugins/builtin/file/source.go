@@ -64,11 +64,10 @@ func (c *settings) options(z Zstd) (*options, error) {
 	o := &options{compression: c.Compression, zstd: z, groupWait: c.GroupWait, atEnds: c.Start == "end",
 		openFiles: c.OpenFiles}
 	var err error
-	if o.csv, err = c.Reader(); err != nil {
-		return nil, err
-	}
-	if c.Format == "lines" {
-		o.csv = nil
+	if c.Format == "csv" {
+		if o.csv, err = csv.NewReader(&c.Settings); err != nil {
+			return nil, err
+		}
 	}
 	if o.exclude, err = newExclusions(c.Exclude); err != nil || c.GroupBegin == "" {
 		return o, err

@@ -82,7 +82,7 @@ type sourceSettings struct {
 
 // check validates combinations of settings.
 func (s *sourceSettings) check() (err error) {
-	if s.csv, err = s.Reader(); err != nil {
+	if s.csv, err = csv.NewReader(&s.Settings); err != nil {
 		return err
 	}
 	switch {

@@ -40,6 +40,7 @@ const descriptions = "" +
 	"and leaves objects that were modified later to polling.\n" +
 	"since: Since is the beginning of the window for objects that appear late, and Known the objects in " +
 	"it that were read. Nil means that all objects up to Reached were read.\n" +
+	"unfinished: Unfinished is the object of Row. The other fields are those after the whole object.\n" +
 	"\ns3.readSet\n" +
 	"full: Full is the time of the newest one of Others, in seconds: all later objects are in Newest.\n" +
 	"\ns3.bucketSettings\n" +
@@ -67,5 +68,8 @@ const descriptions = "" +
 	"time that objects of one second take to appear.\n" +
 	"listing.lookback: Maximum delay between the timestamp and the appearance of an object, or step back " +
 	"of the store's clock, for which objects are still read.\n" +
+	"format: Conversion of an object to records. raw: one record. lines: one for each line that is not " +
+	"empty. csv: one for each line behind the header, as an object; quotes may span lines, and a line " +
+	"that does not fit stays text, with csv.error in its metadata.\n" +
 	"object.maxBytes: Maximum size of an object in bytes, because it is held in memory. Larger objects " +
 	"are skipped and reported.\n"

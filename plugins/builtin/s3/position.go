@@ -15,7 +15,8 @@ import (
 // position identifies the object of a record and the state from which the source resumes after it.
 type position struct {
 	place
-	Resume int `json:"@resume"` // the fields before it identify the object
+	Row    int64 `json:"row,omitempty"` // number of a line that is not the last one; 0: the whole object
+	Resume int   `json:"@resume"`       // the fields before it identify the record
 
 	Bucket   string   `json:"bucket"`
 	Prefixes []string `json:"prefixes,omitempty"` // nil: the setting prefix, which may have changed since
@@ -32,6 +33,8 @@ type position struct {
 	Known   *readSet   `json:"known,omitempty"`
 	Former  []byte     `json:"read,omitempty"`    // in place of Known in earlier versions; not used
 	Uploads []upload   `json:"uploads,omitempty"` // in progress
+	// Unfinished is the object of Row. The other fields are those after the whole object.
+	Unfinished *unfinished `json:"unfinished,omitempty"`
 }
 
 func (p *position) encode() (record.Position, error) {

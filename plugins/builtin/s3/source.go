@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -29,8 +31,14 @@ type sourceSettings struct {
 	// Maximum delay between the timestamp and the appearance of an object, or step back of the store's clock, for which
 	// objects are still read.
 	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0"`
+	// Conversion of an object to records. raw: one record. lines: one for each line that is not empty. csv: one for each
+	// line behind the header, as an object; quotes may span lines, and a line that does not fit stays text, with csv.error
+	// in its metadata.
+	Format string `json:"format" default:"raw" validate:"inclusion=raw|lines|csv"`
 	// Maximum size of an object in bytes, because it is held in memory. Larger objects are skipped and reported.
 	Largest int64 `json:"object.maxBytes" default:"268435456" validate:"gt=0"`
+
+	csv.Settings
 }
 
 // Source reads objects: first the existing ones, by key, then changes by time. Its fields are owned by Read, except
@@ -43,16 +51,19 @@ type Source struct {
 	log      *slog.Logger
 	versions bool // the bucket has versioning
 
-	prefixes []string       // of the settings, in key order
-	added    []string       // new prefixes, which the snapshot has while polling waits; nil: it has all
-	snapshot *time.Time     // the snapshot has older objects; nil when all are listed
-	began    *time.Time     // beginning of the snapshot
-	rest     []string       // prefixes of the snapshot that are not fully listed
-	after    string         // key of the snapshot's last object, below rest[0]
-	reached  place          // by polling
-	window   *window        // of objects before reached
-	uploads  []upload       // in progress
-	queue    []object       // found and not read, in order
+	prefixes []string   // of the settings, in key order
+	added    []string   // new prefixes, which the snapshot has while polling waits; nil: it has all
+	snapshot *time.Time // the snapshot has older objects; nil when all are listed
+	began    *time.Time // beginning of the snapshot
+	rest     []string   // prefixes of the snapshot that are not fully listed
+	after    string     // key of the snapshot's last object, below rest[0]
+	reached  place      // by polling
+	window   *window    // of objects before reached
+	uploads  []upload   // in progress
+	queue    []object   // found and not read, in order
+	csv      *csv.Reader
+	rows     *rows          // of the object that is being read by lines; nil: none is
+	resumed  *position      // of the first object of the queue, whose lines after resumed.Row are read; nil: none is
 	due      time.Time      // time of the next listing
 	missed   map[uint64]int // objects of the last listing that could not be read: number of failures
 	mayRead  bool           // an object has been read since Open
@@ -71,12 +82,17 @@ type gauge struct {
 
 // Parameters describes the settings.
 func (s *Source) Parameters() sdk.Parameters {
-	return sdk.Described(sourceSettings{}, descriptions+common.Descriptions)
+	return sdk.Described(sourceSettings{}, descriptions+csv.Descriptions+common.Descriptions)
 }
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(ctx context.Context, values map[string]string) error {
-	return common.ParseSettings(values, &s.settings, func() error { return s.settings.check(ctx) })
+	return common.ParseSettings(values, &s.settings, func() (err error) {
+		if s.csv, err = csv.NewReader(&s.settings.Settings); err != nil {
+			return err
+		}
+		return s.settings.check(ctx)
+	})
 }
 
 // Open returns when the bucket has been found.
@@ -98,6 +114,10 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 		return err
 	}
 	s.prefixes = s.settings.all()
+	if p.Unfinished != nil && s.settings.Format == "raw" {
+		return sdk.Permanent(fmt.Errorf("cannot resume: the position is that of a line of object %q, but format is raw "+
+			"now: set it back; %s", p.Key, sdk.StartOver))
+	}
 	isNew := len(s.unread(&p)) > 0
 	switch {
 	case p.Snapshot == nil && p.Reached == nil && p.Key == "":
@@ -134,6 +154,10 @@ func (s *Source) restore(p *position) {
 	if len(p.Former) > 0 {
 		s.log.Warn("the position was saved by an earlier version: objects within listing.lookback " +
 			"before it are read again")
+	}
+	if u := p.Unfinished; u != nil {
+		s.queue, s.resumed = []object{{place: p.place, operation: record.Operation(u.Operation), etag: u.ETag,
+			versionID: u.VersionID, size: u.Size}}, p
 	}
 	s.extend(p)
 	s.rest = behind(s.after, s.listed())
@@ -229,7 +253,10 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 
 // try lists, or reads the next objects of the last listing.
 func (s *Source) try(ctx context.Context) ([]record.Record, error) {
-	if len(s.queue) > 0 {
+	switch {
+	case s.rows != nil || len(s.queue) > 0 && s.settings.Format != "raw":
+		return s.fetchRows(ctx)
+	case len(s.queue) > 0:
 		return s.fetch(ctx)
 	}
 	if s.snapshot != nil {

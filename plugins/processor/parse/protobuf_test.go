@@ -33,8 +33,8 @@ func TestMessageToAndFrom(t *testing.T) {
 	if got, _ := decoded.After.Structured(); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 	}
-	text := record.Record{After: record.Raw([]byte(`{"id":"1152921504606846976","placed_at":"2024-01-02T03:04:05.000000006Z",` +
-		`"lines":[{"article":"é","pieces":-1}],"signature":"AP8=","status":1}`))}
+	text := record.Record{After: record.Raw([]byte(`{"id":"1152921504606846976",` +
+		`"placed_at":"2024-01-02T03:04:05.000000006Z","lines":[{"article":"é","pieces":-1}],"signature":"AP8=","status":1}`))}
 	same, err := process(t, open(t, "protobuf.encode", settings), text)
 	if err != nil || !same.Equal(encoded) {
 		t.Errorf("JSON becomes another message: %v\n%s", err, cmp.Diff(encoded, same))
