@@ -10,10 +10,10 @@ type Dialect struct {
 	Delimiter string // text between columns
 	Quote     string // text around columns with delimiters, line breaks or quotes, which are doubled in them; empty: none
 	Lazy      bool   // a quote may stand in a column without quotes, and a single one in a column with quotes
-	Trim      bool   // spaces and tabs around columns, outside quotes, are no part of them
+	Trim      bool   // spaces and tabs around columns are left out, unless quotes are around them
 }
 
-// Problem returns what is wrong with the delimiter or the quote, and which it is; two empty texts if nothing is.
+// Problem returns the part that is wrong, delimiter or quote, and the reason; two empty texts if both are valid.
 func (d *Dialect) Problem() (part, problem string) {
 	switch {
 	case d.Delimiter == "" || strings.ContainsAny(d.Delimiter, "\r\n"):

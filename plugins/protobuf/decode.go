@@ -213,7 +213,7 @@ func content(f protoreflect.FieldDescriptor, b []byte) (content []byte) {
 	} else {
 		content, _ = protowire.ConsumeBytes(b)
 	}
-	return content[:len(content):len(content)] // what is appended must not overwrite the rest of the message
+	return content[:len(content):len(content)] // an append must not overwrite the rest of the message
 }
 
 func (o *members) append(f protoreflect.FieldDescriptor, v any) {
@@ -302,7 +302,7 @@ func (o *members) entry(f protoreflect.FieldDescriptor, b []byte) error {
 	return nil
 }
 
-// keep does with an unknown field what the settings say.
+// keep keeps, drops or refuses an unknown field, as Unknown demands.
 func (o *members) keep(number protowire.Number, whole []byte) error {
 	switch o.Unknown {
 	case "drop":
@@ -458,7 +458,7 @@ func varint(f protoreflect.FieldDescriptor, n uint64) any {
 
 const nullValue = "google.protobuf.NullValue"
 
-// enumValue returns the name of a value, or the number of one without a name.
+// enumValue returns the name of a value, or its number if it has no name.
 func enumValue(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) any {
 	if e.FullName() == nullValue {
 		return nil

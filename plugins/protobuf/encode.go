@@ -139,7 +139,7 @@ func (e *encoding) extension(m protoreflect.MessageDescriptor, name string) prot
 	return f
 }
 
-// takesNull reports whether null is a value of a field, instead of its absence.
+// takesNull reports whether null is a value of a field. For other fields it stands for absence.
 func takesNull(f protoreflect.FieldDescriptor) bool {
 	if f.IsList() || f.IsMap() {
 		return false

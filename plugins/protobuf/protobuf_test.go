@@ -225,7 +225,7 @@ func TestTypeIsThatOfTheLibrary(t *testing.T) {
 	}
 }
 
-// randomMessage returns an encoded message, which may break the rules of its types.
+// randomMessage returns an encoded message, which may be invalid.
 func randomMessage(rnd *rand.Rand, l library, m protoreflect.MessageDescriptor, depth int) (b []byte) {
 	fields := []protoreflect.FieldDescriptor{}
 	for i := range m.Fields().Len() {
@@ -265,7 +265,8 @@ func appendRandom(rnd *rand.Rand, l library, b []byte, f protoreflect.FieldDescr
 		return protowire.AppendBytes(protowire.AppendTag(b, f.Number(), protowire.BytesType), list)
 	}
 	const url = "type.googleapis.com/"
-	text := []string{"", "a", "é", "2024", "a_b.c", url + "test.All", url + "google.protobuf.Empty", "\xff"}[rnd.IntN(7)+rnd.IntN(50)/49]
+	text := []string{"", "a", "é", "2024", "a_b.c", url + "test.All", url + "google.protobuf.Empty",
+		"\xff"}[rnd.IntN(7)+rnd.IntN(50)/49]
 	switch f.Kind() {
 	case protoreflect.MessageKind:
 		content := randomMessage(rnd, l, f.Message(), max(0, depth-1))

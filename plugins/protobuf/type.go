@@ -118,7 +118,7 @@ const (
 
 	// unknownName is the member for the fields that the message type lacks. No field can have this name.
 	unknownName = "@unknown"
-	typeName    = "@type" // the member of a google.protobuf.Any with the URL of its type
+	typeName    = "@type" // the member of a google.protobuf.Any that names the type
 )
 
 var errDepth = fmt.Errorf("more than %d messages are in each other", maxDepth)

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 )
 
-// special is a well-known type, which is not an object of its fields.
+// special is a well-known type whose value is no object with the fields as members.
 type special struct {
 	decode func(d *decoding, m protoreflect.MessageDescriptor, b []byte, depth int) (any, error)
 	encode func(e *encoding, dst []byte, m protoreflect.MessageDescriptor, v any, depth int) ([]byte, error)

@@ -118,7 +118,7 @@ func TestWrongFormatsOfText(t *testing.T) {
 	}
 }
 
-// What the formats write, readers read again.
+// Readers read the lines again.
 func TestFormatsAreReadAgain(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	pieces := []string{"a", `"`, ",", "\n", "\r", " ", "é", ";", "=", `\`, "\t", "\x01", "<"}

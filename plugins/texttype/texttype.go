@@ -58,7 +58,7 @@ func Parse(setting string, items, names []string) (Types, error) {
 	return all, nil
 }
 
-// SetDefault sets the type of a name that has none of its own to one of Names.
+// SetDefault gives a name without a type one of Names.
 func (t *Types) SetDefault(name, kind string) {
 	if _, ok := t.named[name]; !ok {
 		t.named[name] = readers[kind]

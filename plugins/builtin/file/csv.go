@@ -65,7 +65,7 @@ func (s *single) readHeader() (*csv.Table, error) {
 	return s.csv.Header(line)
 }
 
-// structure replaces the text of a record by the object of its columns. A line that does not fit stays text, and its
+// structure replaces the text of a record by the object of the columns. A line that does not fit stays text, and its
 // metadata has the error.
 func (s *single) structure(r *record.Record, line []byte) {
 	t, err := s.columns()

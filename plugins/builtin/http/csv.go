@@ -39,7 +39,7 @@ func splitCSV(r *csv.Reader, body []byte, leave func(n int, err error)) (*payloa
 	return p, nil
 }
 
-// nextObjects returns the next n payloads of CSV, of which there are as many.
+// nextObjects returns the next n payloads of CSV. At least n must be left.
 func (p *payloads) nextObjects(n int) []record.Data {
 	all := make([]record.Data, 0, n)
 	for line := []byte(nil); len(all) < n; {

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// lines returns the operation, object, key and payload of records, and the error of those of text.
+// lines returns the operation, object, key and payload of records. A text comes with the error in the metadata.
 func lines(records []record.Record) (all []any) {
 	for i := range records {
 		key, _ := records[i].Key.Raw()

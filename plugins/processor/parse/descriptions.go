@@ -40,7 +40,8 @@ const descriptions = "" +
 	"of the same name, instead of replacing all of it.\n" +
 	"\nparse.places\n" +
 	"field: Reference to the field that is read.\n" +
-	"target: Reference to the field for the result. Without it, the result replaces what was read.\n" +
+	"target: Reference to the field for the result. Without it, the result replaces the value that was " +
+	"read.\n" +
 	"remove: Whether the field that was read is removed when the result is in another target.\n" +
 	"on-error: What happens to a record with an error: refuse sends it to the dead-letter queue, keep " +
 	"passes it on unchanged, and tag does so with the error in the metadata.\n" +
@@ -54,10 +55,10 @@ const descriptions = "" +
 	"(proto).\n" +
 	"defaults: Whether fields that are absent get their default, if the type cannot tell absence from " +
 	"the default.\n" +
-	"unknown: What a field that the type lacks is: refuse makes it an error, drop leaves it out, and " +
-	"keep adds the bytes of all such fields as the member @unknown, which protobuf.encode writes.\n" +
+	"unknown: Fate of fields that the type lacks: refuse makes them an error, drop leaves them out, and " +
+	"keep adds their bytes as the member @unknown, which protobuf.encode writes.\n" +
 	"\nparse.protobufEncode\n" +
-	"unknown: What a member that the type lacks is: refuse makes it an error, and drop leaves it out.\n" +
+	"unknown: Fate of members that the type lacks: refuse makes them an error, and drop leaves them out.\n" +
 	"\nparse.regex\n" +
 	"pattern: RE2 expression with named groups, such as (?P<id>[0-9]+). It may match anywhere: ^ and $ " +
 	"stand for the ends of the text. The first match counts.\n" +

@@ -140,7 +140,7 @@ type options struct {
 type places struct {
 	// Reference to the field that is read.
 	Field string `json:"field" default:".Payload.After"`
-	// Reference to the field for the result. Without it, the result replaces what was read.
+	// Reference to the field for the result. Without it, the result replaces the value that was read.
 	Target string `json:"target"`
 	// Whether the field that was read is removed when the result is in another target.
 	Remove bool `json:"remove" default:"false"`

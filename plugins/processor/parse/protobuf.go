@@ -54,8 +54,8 @@ type protobufDecode struct {
 	Names string `json:"names" default:"json" validate:"inclusion=json|proto"`
 	// Whether fields that are absent get their default, if the type cannot tell absence from the default.
 	Defaults bool `json:"defaults" default:"false"`
-	// What a field that the type lacks is: refuse makes it an error, drop leaves it out, and keep adds the bytes of all
-	// such fields as the member @unknown, which protobuf.encode writes.
+	// Fate of fields that the type lacks: refuse makes them an error, drop leaves them out, and keep adds their bytes as
+	// the member @unknown, which protobuf.encode writes.
 	Unknown string `json:"unknown" default:"refuse" validate:"inclusion=refuse|drop|keep"`
 }
 
@@ -78,7 +78,7 @@ func (p *protobufDecode) compile() (parseFunc, error) {
 type protobufEncode struct {
 	places
 	descriptorSet
-	// What a member that the type lacks is: refuse makes it an error, and drop leaves it out.
+	// Fate of members that the type lacks: refuse makes them an error, and drop leaves them out.
 	Unknown string `json:"unknown" default:"refuse" validate:"inclusion=refuse|drop"`
 }
 

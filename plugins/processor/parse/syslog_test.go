@@ -83,7 +83,7 @@ func TestWrongMessages(t *testing.T) {
 	wantRefused(t, "parse.syslog", map[string]map[string]string{"zone": {"zone": "Nowhere"}, "format": {"format": "x"}})
 }
 
-// FuzzSyslog checks that a message contains all that is parsed from it, and that what is written is parsed again.
+// FuzzSyslog checks that a message contains all parsed parts, and that a written message is parsed again.
 func FuzzSyslog(f *testing.F) {
 	for _, text := range []string{"<13>1 - h a p i [x y=\"\\\\z\"] text", "<13>Nov  7 03:04:05 h a[p]: x", "<1>x",
 		"2026-11-22T08:00:00Z h a: x", "<13>1 - - - - - [a][b c=\"\xff\"]"} {
