@@ -12,11 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
+
+//go:generate protoc --proto_path=../testdata --include_imports --descriptor_set_out=../testdata/shop.binpb shop.proto
 
 const shop = "../testdata/shop.binpb"
 
@@ -151,5 +156,25 @@ func BenchmarkProtobuf(b *testing.B) {
 		b.Fatal(err)
 	}
 	message, _ := r.After.Raw()
-	benchmark(b, "protobuf.decode", settings, string(message), func() { _ = string(message) })
+	set, err := os.ReadFile(shop)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var parsed descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(set, &parsed); err != nil {
+		b.Fatal(err)
+	}
+	files, err := protodesc.NewFiles(&parsed)
+	if err != nil {
+		b.Fatal(err)
+	}
+	order, err := files.FindDescriptorByName("shop.Order")
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmark(b, "protobuf.decode", settings, string(message), func() {
+		if err := proto.Unmarshal(message, dynamicpb.NewMessage(order.(protoreflect.MessageDescriptor))); err != nil {
+			b.Fatal(err)
+		}
+	})
 }
