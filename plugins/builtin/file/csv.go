@@ -23,12 +23,23 @@ type table struct {
 // isHeader reports whether the last line is the header of the open file, and remembers it. One that is no header is a
 // line like others.
 func (s *single) isHeader(line []byte) bool {
-	if s.csv == nil || s.csv.Columns() != nil || s.start != 1 {
+	if s.csv == nil || s.csv.Columns() != nil || s.start != 1 || !s.beginsFile(line) {
 		return false
 	}
 	s.table.of = s.file
 	s.table.read, s.table.err = s.csv.Header(line)
 	return s.table.err == nil
+}
+
+// beginsFile reports whether the last line is the first one of the open file, behind a hole at most. Lines count from
+// elsewhere when reading began at the end of the file.
+func (s *single) beginsFile(line []byte) bool {
+	if begin := s.offset - int64(len(line)) - 1; begin <= int64(len(byteOrderMark)) {
+		return true
+	}
+	var first [1]byte
+	n, _ := s.file.ReadAt(first[:], 0)
+	return n == 1 && first[0] == 0
 }
 
 // columns returns the columns of the open file, and reads its header if reading has begun behind it.
@@ -52,7 +63,7 @@ func (s *single) readHeader() (*csv.Table, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("cannot read the header: %w", err)
 	}
-	text = bytes.TrimPrefix(text[:n], byteOrderMark)
+	text = bytes.TrimPrefix(bytes.TrimLeft(text[:n], "\x00"), byteOrderMark)
 	line, _, ends := bytes.Cut(text, newline)
 	if s.groupBegin != nil {
 		if line, _ = s.csv.Line(text); len(line) == len(text) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -164,6 +165,20 @@ func TestHeaderIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantObjects(t, again.read(1), row(4, "d"))
+}
+
+// Reading that begins at the end of a file, or behind a hole, takes no line for a header, and no header for a line.
+func TestHeaderBeforeTheBeginning(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "id,name\n1,a\n")
+	s := open(t, path, nil, append(csvSettings, "start", "end")...)
+	write(t, path, "2,b\n3,c\n")
+	wantObjects(t, s.read(2), row(2, "b"), row(3, "c"))
+	path = newPath(t)
+	write(t, path, strings.Repeat("\x00", 100)+"id,name\n1,a\n2,b\n")
+	all := open(t, path, nil, csvSettings...).read(2)
+	wantObjects(t, all, row(1, "a"), row(2, "b"))
+	wantObjects(t, open(t, path, all[0].Position, csvSettings...).read(1), row(2, "b"))
 }
 
 func TestColumnsOfSettings(t *testing.T) {

@@ -2,6 +2,7 @@ package parse_test
 
 import (
 	"bytes"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -81,6 +82,21 @@ func TestWrongMessages(t *testing.T) {
 		t.Errorf("a message of RFC 3164 becomes %v", got)
 	}
 	wantRefused(t, "parse.syslog", map[string]map[string]string{"zone": {"zone": "Nowhere"}, "format": {"format": "x"}})
+}
+
+// A message is given up before its structured data takes more memory than allowed.
+func TestMessageEndsAtTheLimit(t *testing.T) {
+	full, left := errors.New("full"), 1<<20
+	p := syslog.Parser{Take: func(n int) error {
+		if left -= n; left < 0 {
+			return full
+		}
+		return nil
+	}}
+	_, err := p.Parse5424([]byte("<1>1 - - - - - [a" + strings.Repeat(` a=""`, 50_000) + "]"))
+	if !errors.Is(err, full) || left < -1000 {
+		t.Errorf("the error is %v, with %d bytes left", err, left)
+	}
 }
 
 // FuzzSyslog checks that a message contains all parsed parts, and that a written message is parsed again.
