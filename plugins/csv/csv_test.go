@@ -27,7 +27,8 @@ func reader(t testing.TB, s csv.Settings) *csv.Reader {
 // objects returns the objects of a text, or the first error.
 func objects(r *csv.Reader, text string) (all []map[string]any, err error) {
 	table, rest := r.Columns(), []byte(text)
-	for line := []byte(nil); len(rest) > 0; {
+	var line []byte
+	for len(rest) > 0 {
 		line, rest = r.Line(rest)
 		if table == nil {
 			if table, err = r.Header(line); err != nil {

@@ -231,8 +231,8 @@ func (e *encoding) value(
 	start := len(dst)
 	dst = protowire.AppendTag(dst, f.Number(), wireType(f.Kind()))
 	if f.Message() == nil {
-		zero := false
-		if dst, zero, err = appendScalar(dst, f, v); zero && !presence {
+		dst, zero, err := appendScalar(dst, f, v)
+		if zero && !presence {
 			dst = dst[:start]
 		}
 		return dst, err

@@ -181,6 +181,17 @@ func TestHeaderBeforeTheBeginning(t *testing.T) {
 	wantObjects(t, open(t, path, all[0].Position, csvSettings...).read(1), row(2, "b"))
 }
 
+// A file whose header is too long does not get that of the file before it.
+func TestHeaderThatIsTooLong(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "id,name\n1,a\n")
+	s := open(t, path, nil, csvSettings...)
+	wantObjects(t, s.read(1), row(1, "a"))
+	rename(t, path, path+".1")
+	write(t, path, strings.Repeat("x", 17<<20)+"\n2,b\n")
+	wantObjects(t, s.read(1), "2,b: the header is longer than 1048576 bytes")
+}
+
 func TestColumnsOfSettings(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "1;a;x\n2;b;y\n")

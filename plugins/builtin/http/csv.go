@@ -20,7 +20,8 @@ func splitCSV(r *csv.Reader, body []byte, leave func(n int, err error)) (*payloa
 		}
 	}
 	p.lines = body
-	for line := []byte(nil); len(body) > 0; {
+	var line []byte
+	for len(body) > 0 {
 		line, body = r.Line(body)
 		number++
 		if p.table.Skips(line) {
@@ -42,7 +43,8 @@ func splitCSV(r *csv.Reader, body []byte, leave func(n int, err error)) (*payloa
 // nextObjects returns the next n payloads of CSV. At least n must be left.
 func (p *payloads) nextObjects(n int) []record.Data {
 	all := make([]record.Data, 0, n)
-	for line := []byte(nil); len(all) < n; {
+	var line []byte
+	for len(all) < n {
 		line, p.lines = p.table.Line(p.lines)
 		if p.table.Skips(line) {
 			continue

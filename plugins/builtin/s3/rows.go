@@ -83,12 +83,13 @@ func (s *Source) openRows(ctx context.Context) error {
 		s.log.Info("an object that was skipped has now been read or removed", "key", o.Key)
 	}
 	after := int64(0)
-	r, err := one.record, error(nil)
+	r := one.record
+	var err error
 	if resumed != nil {
 		after, resumed.Row, resumed.Unfinished = resumed.Row, 0, nil
 		r.Position, err = resumed.encode()
 	} else {
-		r, err = s.place(&o, one.record, one.found)
+		r, err = s.place(&o, r, one.found)
 	}
 	if err != nil || !one.found || o.operation == record.OperationDelete {
 		return err
