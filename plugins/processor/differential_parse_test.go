@@ -369,9 +369,9 @@ func plainPriority(digits string, made map[string]any) error {
 // plainLine decodes a message with a text (1) and a number in zigzag (2). Fields with numbers above 2 are unknown.
 func plainLine(text string) (any, error) {
 	made := map[string]any{}
-	number := func() (n uint64, err error) {
-		size := 0
-		if n, size = binary.Uvarint([]byte(text)); size <= 0 {
+	number := func() (uint64, error) {
+		n, size := binary.Uvarint([]byte(text))
+		if size <= 0 {
 			return 0, errReference
 		}
 		text = text[size:]

@@ -40,11 +40,11 @@ func splitCSV(r *csv.Reader, body []byte, leave func(n int, err error)) (*payloa
 	return p, nil
 }
 
-// nextObjects returns the next n payloads of CSV. At least n must be left.
+// nextObjects returns the next n payloads of CSV, or all if there are fewer.
 func (p *payloads) nextObjects(n int) []record.Data {
 	all := make([]record.Data, 0, n)
 	var line []byte
-	for len(all) < n {
+	for len(all) < n && len(p.lines) > 0 {
 		line, p.lines = p.table.Line(p.lines)
 		if p.table.Skips(line) {
 			continue
