@@ -34,7 +34,8 @@ func (s *single) isHeader(line []byte) bool {
 // beginsFile reports whether the last line is the first one of the open file, behind a hole at most. Lines count from
 // elsewhere when reading began at the end of the file.
 func (s *single) beginsFile(line []byte) bool {
-	if begin := s.offset - int64(len(line)) - 1; begin <= int64(len(byteOrderMark)) {
+	begin := s.offset - int64(len(line)) - 1
+	if begin <= 0 || begin == int64(len(byteOrderMark)) && bytes.HasPrefix(s.head, byteOrderMark) {
 		return true
 	}
 	var first [1]byte
