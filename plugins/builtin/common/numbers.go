@@ -34,3 +34,15 @@ func (n *Numbers) Next() record.Position {
 	n.last++
 	return strconv.AppendUint([]byte(n.run+":"), n.last, 10)
 }
+
+// Set sets the positions of the records to the next ones. They share one array.
+func (n *Numbers) Set(records []record.Record) {
+	const digits = 20
+	text := make([]byte, 0, len(records)*(len(n.run)+1+digits))
+	for i := range records {
+		start := len(text)
+		n.last++
+		text = strconv.AppendUint(append(append(text, n.run...), ':'), n.last, 10)
+		records[i].Position = text[start:len(text):len(text)]
+	}
+}

@@ -38,8 +38,7 @@ type server struct {
 	settings *sourceSettings
 	log      *slog.Logger
 	limiter  *rate.Limiter // nil: no limit
-	pending  *pending
-	sequence sequence // guarded by pending.mu
+	pending  *common.Requests
 	http     *http.Server
 	ended    chan struct{} // closed when http.Serve has returned
 	headers  []string      // request headers that become metadata, in canonical form
@@ -49,8 +48,9 @@ type server struct {
 // open starts listening. Every position of this mode is valid: unacknowledged requests were not answered, so their
 // senders repeat them.
 func (s *server) open(ctx context.Context, pos record.Position) error {
-	if len(pos) > 0 && !isSequence(pos) {
-		return sdk.CannotResume(pos, "a position of http with address")
+	numbers, err := common.NewNumbers(pos)
+	if err != nil {
+		return err
 	}
 	config, err := s.settings.TLS.Server()
 	if err != nil {
@@ -61,9 +61,8 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	if err != nil {
 		return sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
 	}
-	s.log, s.sequence = sdk.Logger(ctx), newSequence()
-	s.budget = sdk.Budget(ctx)
-	s.pending = newPending(s.settings.MaxRequests, s.settings.MaxBytes, sdk.NewBuffer(ctx), s.sequence.number)
+	s.log, s.budget = sdk.Logger(ctx), sdk.Budget(ctx)
+	s.pending = common.NewRequests(ctx, s.settings.MaxRequests, s.settings.MaxBytes, numbers)
 	for _, h := range s.settings.Headers {
 		if h != "" {
 			s.headers = append(s.headers, http.CanonicalHeaderKey(h))
@@ -95,20 +94,16 @@ func (s *server) listen(l net.Listener) {
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
 		s.log.Error("cannot receive further requests", "err", err)
-		s.pending.close()
+		s.pending.Close()
 	}
 }
 
 func (s *server) read(ctx context.Context) ([]record.Record, error) {
-	records, err := s.pending.next(ctx, mostRead)
-	if errors.Is(err, errClosed) {
-		err = sdk.Unavailable(err)
-	}
-	return records, err
+	return s.pending.Next(ctx, mostRead)
 }
 
 func (s *server) ack(positions []record.Position) error {
-	s.pending.ack(len(positions))
+	s.pending.Ack(len(positions))
 	return nil
 }
 
@@ -119,7 +114,7 @@ func (s *server) close(ctx context.Context) error {
 		return nil
 	}
 	s.http.SetKeepAlivesEnabled(false)
-	s.pending.close()
+	s.pending.Close()
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
@@ -127,12 +122,12 @@ func (s *server) close(ctx context.Context) error {
 		err = s.http.Close()
 	}
 	<-s.ended
-	s.pending.buffer.Close()
+	s.pending.Free()
 	return err
 }
 
 func (s *server) progress() progress.Report {
-	n := s.pending.waits()
+	n := s.pending.Waits()
 	return progress.Report{Records: &n, At: time.Now(), Endless: true}
 }
 
@@ -159,11 +154,11 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	} else if n >= 0 && r.Header.Get("Content-Encoding") == "" {
 		size = n
 	}
-	if !s.pending.admit(size) {
+	if !s.pending.Admit(size) {
 		later(w, http.StatusServiceUnavailable, "too many records are waiting to be written")
 		return
 	}
-	defer func() { s.pending.release(size) }()
+	defer func() { s.pending.Release(size) }()
 	body, status, err := s.body(w, r)
 	if err != nil {
 		if status == http.StatusRequestEntityTooLarge {
@@ -173,7 +168,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	s.pending.shrink(size - int64(len(body)))
+	s.pending.Shrink(size - int64(len(body)))
 	size = int64(len(body))
 	s.deliver(w, r, body)
 }
@@ -233,31 +228,44 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	waiting := s.pending.add(payloads, s.metadata(r))
+	waiting := s.pending.Add(&content{payloads, s.metadata(r)})
 	timeout := time.NewTimer(s.settings.AckTimeout)
 	defer timeout.Stop()
 	select {
-	case <-waiting.done:
+	case <-waiting.Done():
 		w.WriteHeader(http.StatusNoContent)
 	case <-timeout.C:
-		s.pending.giveUp(waiting)
+		s.pending.GiveUp(waiting)
 		later(w, http.StatusServiceUnavailable,
 			fmt.Sprintf("the records were not written within %v, but may be written later", s.settings.AckTimeout))
-	case <-s.pending.closed:
+	case <-s.pending.Closed():
 		s.end(w, waiting)
 	case <-r.Context().Done():
-		s.pending.giveUp(waiting)
+		s.pending.GiveUp(waiting)
 	}
 }
 
 // end answers a request when the source ends: with success if its records were acknowledged just before.
-func (s *server) end(w http.ResponseWriter, waiting *waiting) {
+func (s *server) end(w http.ResponseWriter, waiting *common.Request) {
 	select {
-	case <-waiting.done:
+	case <-waiting.Done():
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		later(w, http.StatusServiceUnavailable, "the pipeline has stopped")
 	}
+}
+
+// content creates the records of a request.
+type content struct {
+	payloads *payloads
+	metadata record.Metadata
+}
+
+func (c *content) Left() int { return c.payloads.left }
+
+func (c *content) Next(n int) ([]record.Record, error) {
+	payloads, err := c.payloads.next(n)
+	return recordsOf(payloads, c.metadata), err
 }
 
 func recordsOf(payloads []record.Data, metadata record.Metadata) []record.Record {
