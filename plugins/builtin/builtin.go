@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/builtin/nats"
+	"github.com/conduit-agent/conduit/plugins/builtin/otlp"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/redis"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
@@ -38,6 +39,7 @@ func Connectors(o exec.Options) []sdk.Connector {
 		mqtt.Connector(),
 		mysql.Connector(),
 		nats.Connector(),
+		otlp.Connector(),
 		postgres.Connector(),
 		redis.Connector(),
 		s3.Connector(),
