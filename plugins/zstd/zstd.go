@@ -2,6 +2,7 @@
 package zstd
 
 import (
+	"errors"
 	"io"
 
 	"github.com/klauspost/compress/zstd"
@@ -29,6 +30,11 @@ func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return d.IOReadCloser(), nil
+}
+
+// TooLarge reports whether an error of a reader says that a frame needs more memory than allowed.
+func TooLarge(err error) bool {
+	return errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded)
 }
 
 // NewWriter returns a writer that compresses to w. The caller must close it.

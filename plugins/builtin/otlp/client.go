@@ -272,7 +272,7 @@ func (c *client) call(ctx context.Context, s *signal, body []byte) outcome {
 	r.Header.Set("Content-Type", grpcContentType)
 	r.Header.Set("Te", "trailers")
 	r.Header.Set("Grpc-Timeout", strconv.FormatInt(min(c.settings.Timeout.Milliseconds(), longestTimeout), 10)+"m")
-	r.Header.Set("Grpc-Accept-Encoding", "identity")
+	r.Header.Set("Grpc-Accept-Encoding", grpcEncodings)
 	if c.settings.Compression != compressNone {
 		r.Header.Set("Grpc-Encoding", c.settings.Compression)
 	}
@@ -293,17 +293,31 @@ func (c *client) call(ctx context.Context, s *signal, body []byte) outcome {
 		return c.failed(codes.Code(code), trailer)
 	}
 	o := outcome{}
-	if len(answer) < grpcPrefix || answer[0] != 0 ||
-		int64(binary.BigEndian.Uint32(answer[1:])) != int64(len(answer)-grpcPrefix) {
-		err = errors.New("it is not one uncompressed message")
-	} else {
-		o.partial, err = parsePartial(answer[grpcPrefix:], s, encodingProtobuf)
+	message, err := unframed(answer, resp.Header.Get("Grpc-Encoding"))
+	if err == nil {
+		o.partial, err = parsePartial(message, s, encodingProtobuf)
 	}
 	if err != nil {
 		return outcome{err: fmt.Errorf("cannot read the response of %s, which may have accepted the records: %w",
 			r.URL.Host, err)}
 	}
 	return o
+}
+
+// unframed returns the message of a response. Some servers compress it as the request is, whatever they were asked for.
+func unframed(answer []byte, compression string) ([]byte, error) {
+	if len(answer) < grpcPrefix || int64(binary.BigEndian.Uint32(answer[1:])) != int64(len(answer)-grpcPrefix) {
+		return nil, errors.New("it is not one message")
+	}
+	if answer[0] == 0 {
+		return answer[grpcPrefix:], nil
+	}
+	d, err := decompressor(bytes.NewReader(answer[grpcPrefix:]), compression, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	return readAll(d, maxAnswer, func(int64) bool { return true })
 }
 
 // notGRPC returns the outcome for a response of a server that does not speak gRPC, such as a proxy.

@@ -24,8 +24,10 @@ const descriptions = "" +
 	"Empty: the metadata opencdc.createdAt.\n" +
 	"log.severity: Severity, as a template of a number from 1 to 24 or of a name, such as {{ " +
 	".Payload.After.level }}. Other names become the text of the severity, without a number.\n" +
-	"log.attributes: Attributes, as templates, by name.\n" +
-	"resource: Attributes of the resource, as templates, by name, such as service.name.\n" +
+	"log.attributes: Attributes, as in http.route=/orders, shop={{ .Payload.After.shop }}. Values are " +
+	"templates without commas.\n" +
+	"resource.attributes: Attributes of the resource, as in service.name=shop, host.name={{ " +
+	".Payload.After.host }}. Values are templates without commas.\n" +
 	"\notlp.sourceSettings\n" +
 	"addresses: Hosts and ports to listen on. gRPC and HTTP are accepted on each.\n" +
 	"records: Conversion of a request to records. items: one for each log record, data point and span. " +

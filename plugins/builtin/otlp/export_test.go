@@ -1,6 +1,10 @@
 package otlp
 
 import (
+	"context"
+	"net"
+	"net/http"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -59,3 +63,8 @@ var (
 	JSONMemory     = jsonMemory
 	ProtobufMemory = protobufMemory
 )
+
+// Dial makes the destination connect with dial.
+func (d *Destination) Dial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
+	d.client.http.Transport.(*http.Transport).DialContext = dial
+}

@@ -3,7 +3,6 @@ package otlp
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -29,10 +29,11 @@ type plainSettings struct {
 	// Severity, as a template of a number from 1 to 24 or of a name, such as {{ .Payload.After.level }}. Other names
 	// become the text of the severity, without a number.
 	Severity string `json:"log.severity" template:"true"`
-	// Attributes, as templates, by name.
-	Attributes map[string]string `json:"log.attributes" template:"true"`
-	// Attributes of the resource, as templates, by name, such as service.name.
-	Resource map[string]string `json:"resource" template:"true"`
+	// Attributes, as in http.route=/orders, shop={{ .Payload.After.shop }}. Values are templates without commas.
+	Attributes string `json:"log.attributes" template:"true"`
+	// Attributes of the resource, as in service.name=shop, host.name={{ .Payload.After.host }}. Values are templates
+	// without commas.
+	Resource string `json:"resource.attributes" template:"true"`
 }
 
 // plain makes log records of records.
@@ -64,18 +65,28 @@ func newPlain(s *plainSettings) (p *plain, err error) {
 	if p.attributes, err = namedTemplates("log.attributes", s.Attributes); err != nil {
 		return nil, err
 	}
-	p.resource, err = namedTemplates("resource", s.Resource)
+	p.resource, err = namedTemplates("resource.attributes", s.Resource)
 	return p, err
 }
 
-func namedTemplates(setting string, texts map[string]string) (all []named, err error) {
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		t, err := common.ParseTemplate(setting+"."+name, texts[name], nil)
+// namedTemplates parses a list such as a=b, c={{ .Payload.After.d }}.
+func namedTemplates(setting, list string) (all []named, err error) {
+	for pair := range strings.SplitSeq(list, ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		name, text, ok := strings.Cut(pair, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, sdk.SettingError{Setting: setting,
+				Message: fmt.Sprintf("%q must have the form name=value, without a comma in the value", pair)}
+		}
+		t, err := common.ParseTemplate(setting, strings.TrimSpace(text), nil)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, named{name, t})
 	}
+	slices.SortStableFunc(all, func(a, b named) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
@@ -113,14 +124,14 @@ func (p *plain) item(r *record.Record) (i *item, err error) {
 	i = &item{signal: logsSignal, item: l}
 	if len(p.resource) > 0 {
 		i.head.resource = &resource.Resource{}
-		i.head.resource.Attributes, err = p.keyValues("resource", p.resource, r)
+		i.head.resource.Attributes, err = p.keyValues("resource.attributes", p.resource, r)
 	}
 	return i, err
 }
 
 func (p *plain) keyValues(setting string, all []named, r *record.Record) (made []*otlpcommon.KeyValue, err error) {
 	for _, one := range all {
-		text, err := p.text(setting+"."+one.name, one.of, r)
+		text, err := p.text(setting, one.of, r)
 		if err != nil {
 			return nil, err
 		}

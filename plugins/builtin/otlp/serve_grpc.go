@@ -18,7 +18,10 @@ import (
 // a call has a prefix: a byte that says whether it is compressed, and its length as 32 bits.
 const grpcPrefix = 5
 
-const grpcContentType = "application/grpc"
+const (
+	grpcContentType = "application/grpc"
+	grpcEncodings   = "identity,gzip,zstd" // of messages that are accepted
+)
 
 // isGRPC reports whether a request is a call over gRPC.
 func isGRPC(r *http.Request) bool {
@@ -110,7 +113,7 @@ func (e *exactReader) Read(p []byte) (int, error) {
 func answerGRPC(w http.ResponseWriter, message []byte, failed *failure) {
 	h := w.Header()
 	h.Set("Content-Type", grpcContentType)
-	h.Set("Grpc-Accept-Encoding", "identity,gzip,zstd")
+	h.Set("Grpc-Accept-Encoding", grpcEncodings)
 	code := codes.OK
 	if failed != nil {
 		code = failed.code

@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 const (
@@ -231,7 +232,7 @@ func (s *server) read(r *http.Request, from *limitedReader, compression string, 
 	switch {
 	case errors.Is(err, errEncoding):
 		return nil, &failure{codes.Unimplemented, http.StatusUnsupportedMediaType, err.Error(), false}
-	case errors.Is(err, errLimit), from.exceeded:
+	case errors.Is(err, errLimit), from.exceeded, zstd.TooLarge(err):
 		return nil, tooLarge("the request has more than %d bytes", s.settings.MaxBody)
 	case errors.Is(err, errNoRoom):
 		return nil, errFull
