@@ -137,7 +137,8 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		}
 		return nil
 	},
-	// Each instance receives the messages that are sent to its host.
+	// Each instance receives what is sent to its host.
+	"otlp":   func(pluginSettings) *sharingFault { return nil },
 	"syslog": func(pluginSettings) *sharingFault { return nil },
 }
 

@@ -43,6 +43,7 @@ func TestSharedSources(t *testing.T) {
 		{"redis", sharedValues{"type": "list", "processing": "p"}, "processing: each instance needs its own list"},
 		{"http", nil, ""},
 		{"http", sharedValues{"url": "http://a"}, "url: each instance would poll"},
+		{"otlp", nil, ""},
 		{"syslog", nil, ""},
 		{"s3", sharedValues{"prefixes": "a/,b/"}, ""},
 		{"s3", sharedValues{"prefixes": "${PREFIXES}"}, ""},

@@ -23,6 +23,7 @@ var badItems = map[string][]string{
 	"mqtt":      {withServers + "mqtt/TestBadItems"},
 	"mysql":     {"mysql/TestBadValues"},
 	"nats":      {withServers + "nats/TestBadItems"},
+	"otlp":      {"otlp/TestSourcePartialSuccess"},
 	"postgres":  {"postgres/pg/TestBadValues"},
 	"redis":     {withServers + "redis/TestBadItems"},
 	"s3":        {withServers + "s3/TestOneBadObject"},

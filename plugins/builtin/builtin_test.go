@@ -27,7 +27,7 @@ func TestAll(t *testing.T) {
 		}
 	}
 	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats",
-		"postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+		"otlp", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -79,6 +79,7 @@ func TestForeignPositions(t *testing.T) {
 		"mysql":     {{"address": "127.0.0.1:1", "database": "db", "user": "u", "tables": "t"}},
 		"nats": {{"url": "nats://127.0.0.1:1", "stream": "s"},
 			{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}},
+		"otlp":     {{"addresses": "127.0.0.1:0"}},
 		"postgres": {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
 		"redis": {
 			{"url": "redis://127.0.0.1:1", "type": "stream", "key": "k"},
@@ -304,6 +305,7 @@ func TestSourcesTellTheirLimits(t *testing.T) {
 			0},
 		"syslog limit.messages": {map[string]string{"limit.messages": "7"}, 7},
 		"http limit.requests":   {map[string]string{}, 0},
+		"otlp limit.requests":   {map[string]string{}, 0},
 	}
 	for _, c := range builtin.All() {
 		if c.NewSource == nil {

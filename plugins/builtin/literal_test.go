@@ -28,6 +28,7 @@ var anyText = []string{
 var templates = []string{
 	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
 	"redis value", "redis fields.*", "redis expire",
+	"otlp log.attributes", "otlp log.body", "otlp log.severity", "otlp log.time", "otlp resource.attributes",
 	"postgres table", "mysql table", "sqlite table",
 	"syslog appname", "syslog facility", "syslog hostname", "syslog msgid", "syslog procid", "syslog severity",
 }

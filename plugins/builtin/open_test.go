@@ -29,6 +29,8 @@ var minimal = map[string]map[string]string{
 	"mysql destination": {"address": "127.0.0.1:1", "user": "u", "database": "d"},
 	"nats source":       {"url": "nats://127.0.0.1:1", "stream": "s"}, "nats destination": {"url": "nats://127.0.0.1:1",
 		"subject": "s"},
+	"otlp source":          {"addresses": "127.0.0.1:0"},
+	"otlp destination":     {"url": "http://127.0.0.1:1"},
 	"postgres source":      {"url": "postgres://u@127.0.0.1:1/d"},
 	"postgres destination": {"url": "postgres://u@127.0.0.1:1/d"},
 	"redis source":         {"url": "redis://127.0.0.1:1", "key": "k"},

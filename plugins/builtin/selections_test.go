@@ -22,6 +22,7 @@ var selections = map[string]struct {
 	"exec":      {}, // reads one command
 	"generator": {}, // generates its own items
 	"http":      {}, // reads one path or one URL
+	"otlp":      {}, // reads everything that is sent to it
 	"spool":     {}, // reads a single directory
 	"syslog":    {}, // reads everything that is sent to it
 	"file": {setting: "path", values: map[string]string{

@@ -23,6 +23,7 @@ func destinations(addr, path string) map[string]string {
 		"kafka":    `servers: "` + addr + `", topic: t`,
 		"nats":     `url: "nats://` + addr + `", subject: s`,
 		"mqtt":     `url: "mqtt://` + addr + `", topic: t, timeout: 200ms`,
+		"otlp":     `url: "http://` + addr + `", timeout: 200ms`,
 		"syslog":   `address: "` + addr + `"`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, table: t`,

@@ -25,6 +25,7 @@ var unreachable = map[string]string{
 	"mqtt":     `url: "mqtt://%s", topic: t, retry.timeout: 10ms`,
 	"mysql":    `address: "%s", database: d, user: u, table: t`,
 	"nats":     `url: "nats://%s", subject: s, retry.timeout: 10ms`,
+	"otlp":     `url: "http://%s", retry.timeout: 10ms`,
 	"postgres": `url: "postgres://u:p@%s/d", table: t`,
 	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
 	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +

@@ -19,6 +19,7 @@ func TestDocsAreFound(t *testing.T) {
 	for query, want := range map[string]string{ // the first hit, as a link
 		"kafka":                "connector-kafka.html",
 		"redis":                "connector-redis.html",
+		"opentelemetry":        "connector-otlp.html",
 		"file":                 "connector-file.html",
 		"json.decode":          "processor-json.decode.html",
 		"parse.syslog":         "processor-parse.syslog.html",
