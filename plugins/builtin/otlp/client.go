@@ -151,6 +151,7 @@ func (c *client) unreachable(r *http.Request, err error) error {
 		err = inURL.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
+		c.http.CloseIdleConnections() // an HTTP/2 connection that is half-open would get the next request, too
 		return fmt.Errorf("%s did not respond within %v", r.URL.Host, c.settings.Timeout)
 	}
 	return fmt.Errorf("cannot reach %s: %s", r.URL.Host, c.redact(err.Error()))

@@ -27,29 +27,41 @@ const apiAddr = "CONDUIT_KILL_API"
 // serveAPI stores the posted lines, each with its key, in a file that it syncs before it answers. It loses nothing when
 // it is killed, and does not store a request again whose key it has.
 func serveAPI(addr string) error {
-	s := &apiServer{keys: map[string]bool{}}
-	var err error
-	if s.file, err = os.OpenFile("stored", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644); err != nil {
-		return err
-	}
-	content, err := io.ReadAll(s.file)
+	s, err := openAPI()
 	if err != nil {
 		return err
 	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	h := &http.Server{Handler: withOTLP(s), Protocols: protocols}
+	return h.Serve(l)
+}
+
+// openAPI reads what an earlier server has stored.
+func openAPI() (s *apiServer, err error) {
+	s = &apiServer{keys: map[string]bool{}}
+	if s.file, err = os.OpenFile("stored", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644); err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(s.file)
+	if err != nil {
+		return nil, err
+	}
 	if end := bytes.LastIndexByte(content, '\n') + 1; end < len(content) { // torn by a kill, so never acknowledged
 		if err := s.file.Truncate(int64(end)); err != nil {
-			return err
+			return nil, err
 		}
 		content = content[:end]
 	}
 	for line := range strings.Lines(string(content)) {
 		s.keep(strings.TrimSuffix(line, "\n"))
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	return http.Serve(l, s)
+	return s, nil
 }
 
 type apiServer struct {
