@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
@@ -233,4 +234,32 @@ func TestOTLPDestination(t *testing.T) {
 func TestOTLPJSONDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	kill.RunDestination(t, otlpDestination("http/json"))
+}
+
+// TestOTLPExample runs the example of the connector's page, with the addresses and the token of the test.
+func TestOTLPExample(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Server)
+	a := agenttest.Start(t, "")
+	s := startAPI(t, t.TempDir())
+	addr := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
+	file := example(t, "plugins/builtin/otlp/README.md")
+	file = replace(t, file, "127.0.0.1:4317, 127.0.0.1:4318", addr)
+	file = replace(t, file, "https://collector.example.com:4317", "http://"+s.addr)
+	file = replace(t, file, "/etc/conduit/collector-token", s.token)
+	a.Save("telemetry.yaml", file)
+	body := `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"kvlistValue":{"values":[{"key":"n",` +
+		`"value":{"intValue":"7"}}]}}}]}]}]}`
+	var text []byte
+	a.Wait("the agent to answer", func() bool {
+		resp, err := http.Post("http://"+addr+"/v1/logs", "application/json", strings.NewReader(body))
+		if err != nil {
+			return false
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, err = io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == http.StatusOK
+	})
+	if all, err := s.stored(t.Context()); string(text) != "{}" || err != nil || len(all) == 0 || all[0] != 7 {
+		t.Errorf("answered %s when the server had stored %v %v", text, all, err)
+	}
 }
