@@ -71,6 +71,7 @@ type Destination struct {
 	url      *url.URL
 	plain    *plain
 	client   *client // nil before Open
+	items    items
 
 	refused common.Written // records that were refused together with an earlier one
 	reason  error          // why they were refused
@@ -126,7 +127,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (n int
 func (d *Destination) fill(records []record.Record) (q *request, unfit error) {
 	q = &request{}
 	for i := range records {
-		one, err := itemOf(&records[i])
+		one, err := d.items.item(&records[i])
 		if err == nil && one == nil {
 			one, err = d.plain.item(&records[i])
 		}

@@ -38,8 +38,9 @@ func RecordsOf(signal string, data proto.Message, inBody bool) (all []record.Rec
 // RequestOf returns the request with the records, which are of one signal.
 func RequestOf(records []record.Record) (proto.Message, error) {
 	var q *request
+	var t items
 	for i := range records {
-		one, err := itemOf(&records[i])
+		one, err := t.item(&records[i])
 		if err != nil {
 			return nil, err
 		}

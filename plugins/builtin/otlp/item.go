@@ -31,8 +31,14 @@ func (i *item) size() int {
 	return proto.Size(i.item)
 }
 
-// itemOf converts a record. It returns nil for a record that no otlp source made.
-func itemOf(r *record.Record) (*item, error) {
+// items converts records. It keeps resource and scope of the last one: those of the next are often the same.
+type items struct {
+	res, scope, types string // metadata that head was made of
+	head              head
+}
+
+// item converts a record. It returns nil for a record that no otlp source made.
+func (t *items) item(r *record.Record) (*item, error) {
 	name := r.Metadata.Get(keySignal)
 	if name == "" {
 		return nil, nil
@@ -60,14 +66,8 @@ func itemOf(r *record.Record) (*item, error) {
 	}
 	i := &item{signal: s}
 	f := e.fields(payload)
-	res, err := f.part("resource", keyResource, r.Metadata)
-	if err != nil {
-		return nil, err
-	}
-	scope, err := f.part("scope", keyScope, r.Metadata)
-	if err != nil {
-		return nil, err
-	}
+	res, hasResource := f.object("resource")
+	scope, hasScope := f.object("scope")
 	switch s {
 	case logsSignal:
 		i.item = f.logRecord()
@@ -79,16 +79,38 @@ func itemOf(r *record.Record) (*item, error) {
 	if err := f.end(s.kind); err != nil {
 		return nil, err
 	}
-	i.head, err = e.head(res, scope)
+	var err error
+	if hasResource || hasScope {
+		i.head, err = e.head(res, scope)
+	} else {
+		i.head, err = t.headOf(&e, r.Metadata)
+	}
 	return i, err
 }
 
-// part returns resource or scope, from the payload or the metadata.
-func (f *fields) part(field, key string, m record.Metadata) (map[string]any, error) {
-	if o, ok := f.object(field); ok {
-		return o, nil
+// headOf returns resource and scope from the metadata. Both are in the payload, or both are not.
+func (t *items) headOf(e *encoder, m record.Metadata) (head, error) {
+	texts := [...]string{m.Get(keyResource), m.Get(keyScope), m.Get(keyTypes)}
+	if texts == [...]string{t.res, t.scope, t.types} {
+		return t.head, nil
 	}
-	text := m.Get(key)
+	res, err := objectOf(keyResource, texts[0])
+	if err != nil {
+		return head{}, err
+	}
+	scope, err := objectOf(keyScope, texts[1])
+	if err != nil {
+		return head{}, err
+	}
+	h, err := e.head(res, scope)
+	if err == nil {
+		t.res, t.scope, t.types, t.head = texts[0], texts[1], texts[2], h
+	}
+	return h, err
+}
+
+// objectOf returns the object in metadata, nil for none.
+func objectOf(key, text string) (map[string]any, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -115,9 +137,17 @@ type request struct {
 	encoding string
 
 	resources map[string]int    // index of a resource, by its encoding
+	scopesOf  []int             // number of scopes of each resource
 	scopes    map[scopeKey]int  // index of a scope in its resource
 	metrics   map[metricKey]int // index of a metric in its scope
 	buffer    []byte            // for encoded keys
+	last      place             // of the last item
+}
+
+// place is the place of an item in a request.
+type place struct {
+	head            head
+	resource, scope int
 }
 
 type scopeKey struct {
@@ -168,52 +198,68 @@ func (q *request) add(i *item) error {
 		q.body, q.encoding = i.request, i.encoding
 		return nil
 	}
-	resourceKey, err := q.key(i.head.resource, i.head.resourceURL)
-	if err != nil {
-		return err
+	if q.count == 1 || i.head != q.last.head {
+		if err := q.addHead(&i.head); err != nil {
+			return err
+		}
 	}
-	inScope, err := q.key(i.head.scope, i.head.scopeURL)
-	if err != nil {
-		return err
-	}
+	r, s := q.last.resource, q.last.scope
 	switch data := q.data.(type) {
 	case *logs.LogsData:
-		r, isNew := indexOf(q.resources, resourceKey, len(data.ResourceLogs))
-		if isNew {
-			data.ResourceLogs = append(data.ResourceLogs, &logs.ResourceLogs{Resource: i.head.resource,
-				SchemaUrl: i.head.resourceURL})
-		}
-		in := data.ResourceLogs[r]
-		s, isNew := indexOf(q.scopes, scopeKey{r, inScope}, len(in.ScopeLogs))
-		if isNew {
-			in.ScopeLogs = append(in.ScopeLogs, &logs.ScopeLogs{Scope: i.head.scope, SchemaUrl: i.head.scopeURL})
-		}
-		in.ScopeLogs[s].LogRecords = append(in.ScopeLogs[s].LogRecords, i.item.(*logs.LogRecord))
+		in := data.ResourceLogs[r].ScopeLogs[s]
+		in.LogRecords = append(in.LogRecords, i.item.(*logs.LogRecord))
 	case *trace.TracesData:
-		r, isNew := indexOf(q.resources, resourceKey, len(data.ResourceSpans))
-		if isNew {
-			data.ResourceSpans = append(data.ResourceSpans, &trace.ResourceSpans{Resource: i.head.resource,
-				SchemaUrl: i.head.resourceURL})
-		}
-		in := data.ResourceSpans[r]
-		s, isNew := indexOf(q.scopes, scopeKey{r, inScope}, len(in.ScopeSpans))
-		if isNew {
-			in.ScopeSpans = append(in.ScopeSpans, &trace.ScopeSpans{Scope: i.head.scope, SchemaUrl: i.head.scopeURL})
-		}
-		in.ScopeSpans[s].Spans = append(in.ScopeSpans[s].Spans, i.item.(*trace.Span))
+		in := data.ResourceSpans[r].ScopeSpans[s]
+		in.Spans = append(in.Spans, i.item.(*trace.Span))
 	case *metrics.MetricsData:
-		r, isNew := indexOf(q.resources, resourceKey, len(data.ResourceMetrics))
-		if isNew {
-			data.ResourceMetrics = append(data.ResourceMetrics, &metrics.ResourceMetrics{Resource: i.head.resource,
-				SchemaUrl: i.head.resourceURL})
+		return q.addMetric(r, s, data.ResourceMetrics[r].ScopeMetrics[s], i.item.(*metrics.Metric))
+	}
+	return nil
+}
+
+// addHead adds resource and scope, unless the request has them, and sets last.
+func (q *request) addHead(h *head) error {
+	resourceKey, err := q.key(h.resource, h.resourceURL)
+	if err != nil {
+		return err
+	}
+	inScope, err := q.key(h.scope, h.scopeURL)
+	if err != nil {
+		return err
+	}
+	r, newResource := indexOf(q.resources, resourceKey, len(q.resources))
+	if newResource {
+		q.scopesOf = append(q.scopesOf, 0)
+	}
+	s, newScope := indexOf(q.scopes, scopeKey{r, inScope}, q.scopesOf[r])
+	if newScope {
+		q.scopesOf[r]++
+	}
+	q.last = place{*h, r, s}
+	switch data := q.data.(type) {
+	case *logs.LogsData:
+		if newResource {
+			data.ResourceLogs = append(data.ResourceLogs, &logs.ResourceLogs{Resource: h.resource, SchemaUrl: h.resourceURL})
 		}
-		in := data.ResourceMetrics[r]
-		s, isNew := indexOf(q.scopes, scopeKey{r, inScope}, len(in.ScopeMetrics))
-		if isNew {
-			in.ScopeMetrics = append(in.ScopeMetrics, &metrics.ScopeMetrics{Scope: i.head.scope,
-				SchemaUrl: i.head.scopeURL})
+		if in := data.ResourceLogs[r]; newScope {
+			in.ScopeLogs = append(in.ScopeLogs, &logs.ScopeLogs{Scope: h.scope, SchemaUrl: h.scopeURL})
 		}
-		return q.addMetric(r, s, in.ScopeMetrics[s], i.item.(*metrics.Metric))
+	case *trace.TracesData:
+		if newResource {
+			data.ResourceSpans = append(data.ResourceSpans, &trace.ResourceSpans{Resource: h.resource,
+				SchemaUrl: h.resourceURL})
+		}
+		if in := data.ResourceSpans[r]; newScope {
+			in.ScopeSpans = append(in.ScopeSpans, &trace.ScopeSpans{Scope: h.scope, SchemaUrl: h.scopeURL})
+		}
+	case *metrics.MetricsData:
+		if newResource {
+			data.ResourceMetrics = append(data.ResourceMetrics, &metrics.ResourceMetrics{Resource: h.resource,
+				SchemaUrl: h.resourceURL})
+		}
+		if in := data.ResourceMetrics[r]; newScope {
+			in.ScopeMetrics = append(in.ScopeMetrics, &metrics.ScopeMetrics{Scope: h.scope, SchemaUrl: h.scopeURL})
+		}
 	}
 	return nil
 }
