@@ -137,7 +137,7 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		}
 		return nil
 	},
-	// Each instance receives what is sent to its host.
+	// Each instance receives the messages to its host.
 	"otlp":   func(pluginSettings) *sharingFault { return nil },
 	"syslog": func(pluginSettings) *sharingFault { return nil },
 }

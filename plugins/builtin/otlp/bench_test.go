@@ -15,12 +15,14 @@ import (
 func typical(n int) *logs.LogsData {
 	all := make([]*logs.LogRecord, n)
 	for i := range all {
-		all[i] = &logs.LogRecord{TimeUnixNano: 17e17, ObservedTimeUnixNano: 17e17, SeverityNumber: 9, SeverityText: "INFO",
-			Body:    text(fmt.Sprintf("GET /orders/%d HTTP/1.1 finished without an error in 17 ms", i)),
-			TraceId: make([]byte, 16), SpanId: make([]byte, 8),
+		all[i] = &logs.LogRecord{TimeUnixNano: 17e17, ObservedTimeUnixNano: 17e17, SeverityNumber: 9,
+			SeverityText: "INFO",
+			Body:         text(fmt.Sprintf("GET /orders/%d HTTP/1.1 finished without an error in 17 ms", i)),
+			TraceId:      make([]byte, 16), SpanId: make([]byte, 8),
 			Attributes: []*common.KeyValue{
 				{Key: "http.request.method", Value: text("GET")}, {Key: "http.route", Value: text("/orders/{id}")},
-				{Key: "http.response.status_code", Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 200}}},
+				{Key: "http.response.status_code",
+					Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 200}}},
 				{Key: "server.address", Value: text("shop.example.com")},
 			}}
 	}

@@ -127,7 +127,7 @@ func (c *client) request(ctx context.Context, path string, body []byte) (*http.R
 	return r, nil
 }
 
-// do sends a request, and returns the response with at most maxAnswer bytes of its body.
+// do sends a request, and returns the response with a body of at most maxAnswer bytes.
 func (c *client) do(r *http.Request) (*http.Response, []byte, error) {
 	resp, err := c.http.Do(r)
 	if err != nil {

@@ -44,7 +44,8 @@ func newContent(s *signal, data proto.Message, metadata record.Metadata, inBody 
 	case *logs.LogsData:
 		for _, r := range data.GetResourceLogs() {
 			for _, sc := range r.GetScopeLogs() {
-				c.add(&head{r.GetResource(), r.GetSchemaUrl(), sc.GetScope(), sc.GetSchemaUrl()}, len(sc.GetLogRecords()),
+				c.add(&head{r.GetResource(), r.GetSchemaUrl(), sc.GetScope(), sc.GetSchemaUrl()},
+					len(sc.GetLogRecords()),
 					logItems(sc.GetLogRecords()))
 			}
 		}

@@ -219,7 +219,7 @@ func (o object) attributes(d *decoder, key string, all []*common.KeyValue) error
 	return nil
 }
 
-// head is what the items of a section have in common.
+// head is the resource and the scope of items.
 type head struct {
 	resource    *resource.Resource
 	resourceURL string // of the schema

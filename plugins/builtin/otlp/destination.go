@@ -193,7 +193,7 @@ func (d *Destination) halves(ctx context.Context, records []record.Record) (n in
 }
 
 // refuse refuses the records of a request that the server accepted in part. It does not say which ones it rejected, and
-// the request must not be repeated, so all of them are refused: none is lost without a trace.
+// the request must not be repeated, so every record is refused: none is lost without a trace.
 func (d *Destination) refuse(p partial, q *request, records []record.Record) error {
 	text := fmt.Sprintf("the server rejected %d %s of the request", p.rejected, q.signal.item)
 	if len(records) > 1 && p.rejected < int64(len(records)) {

@@ -107,7 +107,7 @@ func TestDestinationToSource(t *testing.T) {
 				if err := <-written; err != nil {
 					t.Fatal(err)
 				}
-				for len(got) > 0 { // request by request, because the order within a request is that of its groups
+				for len(got) > 0 { // request by request, because a request orders records by group
 					signal := got[0].Metadata.Get(otlp.KeySignal)
 					n := 0
 					for n < len(got) && got[n].Metadata.Get(otlp.KeySignal) == signal {
@@ -242,7 +242,8 @@ func TestDestinationPartialSuccess(t *testing.T) {
 		refused  map[int]string
 		requests int
 	}{
-		{"1", []string{"a", "bad", "c"}, map[int]string{1: `the server rejected 1 log records of the request: "too old"`}, 3},
+		{"1", []string{"a", "bad", "c"},
+			map[int]string{1: `the server rejected 1 log records of the request: "too old"`}, 3},
 		{"2", []string{"a", "b", "c", "bad", "e"}, map[int]string{
 			2: "which has 2, and does not say which", 3: "this record may have been accepted"}, 3},
 		{"2", []string{"bad", "bad", "c"}, map[int]string{0: `2 log records of the request: "too old"`,
@@ -266,7 +267,8 @@ func TestDestinationPartialSuccess(t *testing.T) {
 func TestDestinationFindsRefused(t *testing.T) {
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.ResourceExhausted} {
 		var stored []string
-		server := startCollector(t, func(_ int, q *collogs.ExportLogsServiceRequest) (*collogs.ExportLogsServiceResponse,
+		server := startCollector(t, func(_ int,
+			q *collogs.ExportLogsServiceRequest) (*collogs.ExportLogsServiceResponse,
 			error) {
 			all := bodies(q.GetResourceLogs())
 			if slices.Contains(all, "bad") {
@@ -277,7 +279,8 @@ func TestDestinationFindsRefused(t *testing.T) {
 		})
 		d := destination(t, map[string]string{"url": "http://" + server.addr})
 		refused := writeAll(t, d, plain("a", "b", "c", "bad", "e", "f", "bad", "h"))
-		want := fmt.Sprintf("the server refused the record: the server responded with status %v: %q", code, "wrong: 100% ü")
+		want := fmt.Sprintf("the server refused the record: the server responded with status %v: %q", code,
+			"wrong: 100% ü")
 		if len(refused) != 2 || refused[3] != want || refused[6] != want || strings.Join(stored, "") != "abcefh" {
 			t.Errorf("%v: refused %v, stored %v", code, refused, stored)
 		}
@@ -297,7 +300,8 @@ func TestDestinationRetries(t *testing.T) {
 		retried = append(retried, status.Error(code, "later"))
 	}
 	for _, failure := range retried {
-		server := startCollector(t, func(n int, _ *collogs.ExportLogsServiceRequest) (*collogs.ExportLogsServiceResponse,
+		server := startCollector(t, func(n int,
+			_ *collogs.ExportLogsServiceRequest) (*collogs.ExportLogsServiceResponse,
 			error) {
 			if n == 1 {
 				return nil, failure
@@ -379,7 +383,8 @@ func TestDestinationRetryAfter(t *testing.T) {
 		}
 		d.Dial(l.dial)
 		n, err := d.Write(t.Context(), plain("a"))
-		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !lost(err) || !slices.Equal(at, want) ||
+		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !lost(err) || !slices.Equal(at,
+			want) ||
 			!strings.Contains(err.Error(), "the last of 3 tries") {
 			t.Errorf("wrote %d with requests at %v: %v", n, at, err)
 		}
@@ -439,7 +444,8 @@ func TestDestinationBatches(t *testing.T) {
 		if refused := writeAll(t, destination(t, settings), records); len(refused) > 0 {
 			t.Errorf("refused %v", refused)
 		}
-		got := strings.NewReplacer(strings.Repeat("a", 70), "a", strings.Repeat("b", 70), "b").Replace(fmt.Sprint(server.got))
+		got := strings.NewReplacer(strings.Repeat("a", 70), "a", strings.Repeat("b", 70),
+			"b").Replace(fmt.Sprint(server.got))
 		if got != want {
 			t.Errorf("%v: got %v, want %s", settings, got, want)
 		}
@@ -455,7 +461,8 @@ func TestDestinationLogs(t *testing.T) {
 		"level": "WARN", "at": "2026-01-02T03:04:05.6Z", "n": 200.0, "big": json.Number("18446744073709551616"),
 		"half": 0.5, "list": []any{true, nil}, "b": []byte{1}, "u": uint64(1 << 63),
 		"t": time.Unix(0, 5).UTC()})}
-	deleted := record.Record{Operation: record.OperationDelete, Before: record.Structured(map[string]any{"id": int64(1)})}
+	deleted := record.Record{Operation: record.OperationDelete,
+		Before: record.Structured(map[string]any{"id": int64(1)})}
 	for _, c := range []struct {
 		settings map[string]string
 		record   record.Record
@@ -465,11 +472,13 @@ func TestDestinationLogs(t *testing.T) {
 		{nil, binary, `{"body":"/w=="}`},
 		{nil, deleted, `{"body":{"id":1}}`},
 		{nil, object, `{"body":{"at":"2026-01-02T03:04:05.6Z","b":"AQ==","big":"18446744073709551616","half":0.5,` +
-			`"level":"WARN","list":[true,null],"n":200,"t":"1970-01-01T00:00:00.000000005Z","u":"9223372036854775808"}}`},
+			`"level":"WARN","list":[true,null],"n":200,"t":"1970-01-01T00:00:00.000000005Z",` +
+			`"u":"9223372036854775808"}}`},
 		{map[string]string{"log.body": "{{ .Payload.After.n }} of them", "log.time": "{{ .Payload.After.at }}",
 			"log.severity": "{{ .Payload.After.level }}", "log.attributes": "http.route={{ .Operation }}, a = b",
 			"resource.attributes": "service.name=shop"}, object,
-			`{"attributes":{"a":"b","http.route":"update"},"body":"200 of them","resource":{"attributes":{"service.name":"shop"}},` +
+			`{"attributes":{"a":"b","http.route":"update"},"body":"200 of them",` +
+				`"resource":{"attributes":{"service.name":"shop"}},` +
 				`"severityNumber":13,"severityText":"WARN","time":"2026-01-02T03:04:05.6Z"}`},
 		{map[string]string{"log.severity": "7", "log.time": "{{ 12 }}"}, raw,
 			`{"body":"text","severityNumber":7,"time":"1970-01-01T00:00:00.000000012Z"}`},
@@ -561,12 +570,13 @@ func TestDestinationMetric(t *testing.T) {
 // TestDestinationSettings checks the errors for settings that contradict each other.
 func TestDestinationSettings(t *testing.T) {
 	for want, settings := range map[string]map[string]string{
-		`"url": must be a URL`:                 {"url": "collector:4317"},
-		`without user, password`:               {"url": "http://u:p@collector:4317"},
-		`"url": must not have a path`:          {"url": "http://collector:4317/otlp"},
-		`"headers.x": `:                        {"url": "http://collector:4317", "headers.x": "a\nb"},
-		`"log.body": `:                         {"url": "http://collector:4317", "log.body": "{{ .Payload"},
-		`"resource.attributes": `:              {"url": "http://collector:4317", "resource.attributes": "a={{ .Payload"},
+		`"url": must be a URL`:        {"url": "collector:4317"},
+		`without user, password`:      {"url": "http://u:p@collector:4317"},
+		`"url": must not have a path`: {"url": "http://collector:4317/otlp"},
+		`"headers.x": `:               {"url": "http://collector:4317", "headers.x": "a\nb"},
+		`"log.body": `:                {"url": "http://collector:4317", "log.body": "{{ .Payload"},
+		`"resource.attributes": `: {"url": "http://collector:4317",
+			"resource.attributes": "a={{ .Payload"},
 		`"shop" must have the form name=value`: {"url": "http://collector:4317", "log.attributes": "a=b, shop"},
 		`"tls.ca": must be certificates as P`:  {"url": "https://collector:4317", "tls.ca": "/etc/ca.pem"},
 	} {
@@ -593,7 +603,8 @@ func TestTLS(t *testing.T) {
 		}
 		for name, settings := range map[string]map[string]string{
 			"no client certificate": {"url": "https://" + addr, "tls.ca": serverCert},
-			"unknown authority":     {"url": "https://" + addr, "tls.ca": clientCert, "tls.cert": clientCert, "tls.key": clientKey},
+			"unknown authority": {"url": "https://" + addr, "tls.ca": clientCert, "tls.cert": clientCert,
+				"tls.key": clientKey},
 		} {
 			settings["retry.timeout"], settings["protocol"] = "0s", protocol
 			if n, err := destination(t, settings).Write(t.Context(), plain("no")); n != 0 || err == nil || !lost(err) {

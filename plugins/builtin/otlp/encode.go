@@ -57,7 +57,8 @@ func (e *encoder) value(v any, depth int) (*common.AnyValue, error) {
 		return e.list(v, depth)
 	case map[string]any:
 		all, err := e.keyValues(v, depth+1)
-		return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: all}}}, err
+		return &common.AnyValue{Value: &common.AnyValue_KvlistValue{KvlistValue: &common.KeyValueList{Values: all}}},
+			err
 	case time.Duration:
 		return textValue(v.String()), nil
 	case time.Time:
@@ -109,7 +110,7 @@ func (e *encoder) list(v []any, depth int) (*common.AnyValue, error) {
 	return &common.AnyValue{Value: &common.AnyValue_ArrayValue{ArrayValue: &common.ArrayValue{Values: all}}}, nil
 }
 
-// number returns the message for a number: an integer, a double, or the text of one that neither can hold.
+// number returns the message for a number: an integer, a double, or a text if the number fits neither.
 func (e *encoder) number(v any) (*common.AnyValue, error) {
 	f, isFloat := asFloat(v)
 	if e.typeOf() == typeDouble && isFloat {
@@ -478,7 +479,8 @@ func (e *encoder) head(res, scope map[string]any) (h head, err error) {
 		h.resource = &resource.Resource{Attributes: f.attributes("attributes"),
 			DroppedAttributesCount: f.uint32("droppedAttributesCount"),
 			EntityRefs: encodeList(f, "entityRefs", "an entity reference", func(f *fields) *common.EntityRef {
-				return &common.EntityRef{SchemaUrl: f.text("schemaUrl"), Type: f.text("type"), IdKeys: f.texts("idKeys"),
+				return &common.EntityRef{SchemaUrl: f.text("schemaUrl"), Type: f.text("type"),
+					IdKeys:          f.texts("idKeys"),
 					DescriptionKeys: f.texts("descriptionKeys")}
 			})}
 		if err := f.end("a resource"); err != nil {

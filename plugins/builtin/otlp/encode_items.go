@@ -34,7 +34,8 @@ func (f *fields) span() *trace.Span {
 		StartTimeUnixNano: f.time("startTime"), EndTimeUnixNano: f.time("endTime"),
 		DroppedAttributesCount: f.uint32("droppedAttributesCount"), DroppedEventsCount: f.uint32("droppedEventsCount"),
 		DroppedLinksCount: f.uint32("droppedLinksCount"), Attributes: f.attributes("attributes"),
-		Events: encodeList(f, "events", "an event", (*fields).event), Links: encodeList(f, "links", "a link", (*fields).link),
+		Events: encodeList(f, "events", "an event", (*fields).event), Links: encodeList(f, "links", "a link",
+			(*fields).link),
 	}
 	if o, ok := f.object("status"); ok && f.err == nil {
 		status := f.encoder.fields(o)

@@ -35,7 +35,7 @@ func RecordsOf(signal string, data proto.Message, inBody bool) (all []record.Rec
 	return all, c.rejected, c.reason
 }
 
-// RequestOf returns the request with the records, which are of one signal.
+// RequestOf returns the request with the records, which have the same signal.
 func RequestOf(records []record.Record) (proto.Message, error) {
 	var q *request
 	var t items

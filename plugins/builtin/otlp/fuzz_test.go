@@ -8,8 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/otlp"
 )
 
-// FuzzJSON decodes requests in JSON. What is decoded can be encoded again, and makes records which make a request; a
-// second time nothing changes.
+// FuzzJSON decodes requests in JSON, makes records of them, and a request of the records. The second time, and in JSON,
+// nothing changes.
 func FuzzJSON(f *testing.F) {
 	for i, signal := range signalNames {
 		for seed := range uint64(3) {
@@ -20,7 +20,8 @@ func FuzzJSON(f *testing.F) {
 			f.Add(byte(i), text)
 		}
 	}
-	f.Add(byte(0), []byte(logJSON(`"traceId":"5B8EFFF798038103D269B633813FC60C","body":{"arrayValue":{"values":[{}]}}`)))
+	f.Add(byte(0), []byte(logJSON(`"traceId":"5B8EFFF798038103D269B633813FC60C",`+
+		`"body":{"arrayValue":{"values":[{}]}}`)))
 	f.Add(byte(0), []byte(logJSON(`"traceId":"a","attributes":[{"key":"a"},{"key":"a","value":{}}]`)))
 	f.Fuzz(func(t *testing.T, which byte, text []byte) {
 		signal := signalNames[int(which)%len(signalNames)]

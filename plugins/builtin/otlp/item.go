@@ -56,7 +56,8 @@ func (t *items) item(r *record.Record) (*item, error) {
 	}
 	payload, ok := r.After.Structured()
 	if !ok {
-		return nil, errors.New("the payload is not an object: remove the metadata " + keySignal + " to send it as a log")
+		return nil, errors.New("the payload is not an object: remove the metadata " + keySignal +
+			" to send it as a log")
 	}
 	e := encoder{}
 	if text := r.Metadata.Get(keyTypes); text != "" {
@@ -239,7 +240,8 @@ func (q *request) addHead(h *head) error {
 	switch data := q.data.(type) {
 	case *logs.LogsData:
 		if newResource {
-			data.ResourceLogs = append(data.ResourceLogs, &logs.ResourceLogs{Resource: h.resource, SchemaUrl: h.resourceURL})
+			data.ResourceLogs = append(data.ResourceLogs, &logs.ResourceLogs{Resource: h.resource,
+				SchemaUrl: h.resourceURL})
 		}
 		if in := data.ResourceLogs[r]; newScope {
 			in.ScopeLogs = append(in.ScopeLogs, &logs.ScopeLogs{Scope: h.scope, SchemaUrl: h.scopeURL})

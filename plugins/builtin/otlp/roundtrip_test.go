@@ -209,8 +209,8 @@ func difference(got, want proto.Message) string {
 	return fmt.Sprintf("got %d lines, want %d", len(g), len(w))
 }
 
-// TestRoundTrip makes records of random requests, and requests of the records: nothing is lost or changed, also when the
-// records were encoded in between, as in a spool, in a process or in a file.
+// TestRoundTrip makes records of random requests, and requests of the records: nothing is lost or changed, also when
+// the records were encoded in between, as in a spool, in a process or in a file.
 func TestRoundTrip(t *testing.T) {
 	ways := map[string]func(*testing.T, record.Record) record.Record{
 		"as they are": func(_ *testing.T, r record.Record) record.Record { return r },
@@ -284,7 +284,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPointsOfAnyKind checks that the random requests have what the tests are about.
+// TestPointsOfAnyKind checks that the random requests have metrics of all kinds.
 func TestPointsOfAnyKind(t *testing.T) {
 	kinds := map[string]bool{}
 	for seed := range uint64(15) {

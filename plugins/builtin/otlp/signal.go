@@ -29,7 +29,7 @@ type signal struct {
 	name     string // value of keySignal
 	path     string // over HTTP
 	method   string // over gRPC
-	kind     string // what a record is, for people
+	kind     string // name of a record, for errors
 	item     string // plural of kind
 	rejected string // field of a partial success in JSON
 	newData  func() proto.Message

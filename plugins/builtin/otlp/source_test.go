@@ -230,7 +230,8 @@ func senders(t *testing.T) map[string]func(addr string, data proto.Message) answ
 				"Content-Encoding", "gzip")
 		},
 		"protobuf, zstd": func(addr string, data proto.Message) answer {
-			return post(ctx, addr, path(data), bytes.NewReader(zstandard(t, marshal(t, data))), "Content-Type", asProtobuf,
+			return post(ctx, addr, path(data), bytes.NewReader(zstandard(t, marshal(t, data))), "Content-Type",
+				asProtobuf,
 				"Content-Encoding", "zstd")
 		},
 		"json": func(addr string, data proto.Message) answer {
@@ -258,7 +259,8 @@ func TestSourceAnswersAcknowledged(t *testing.T) {
 				got := plugintest.Read(t, s, len(want))
 				for i := range got {
 					if !got[i].After.Equal(want[i].After) || got[i].Metadata.Get(otlp.KeySignal) != signal {
-						t.Fatalf("record %d is\n%v\nwant\n%v", i, plugintest.Show(got[i:i+1]), plugintest.Show(want[i:i+1]))
+						t.Fatalf("record %d is\n%v\nwant\n%v", i, plugintest.Show(got[i:i+1]),
+							plugintest.Show(want[i:i+1]))
 					}
 				}
 				ack(t, s, got[1:]) // all but one
@@ -390,7 +392,7 @@ func TestSourcePartialSuccess(t *testing.T) {
 	}
 }
 
-// TestSourceRefusesBadRequests sends what is no request over HTTP: the answer is a status in the encoding of the
+// TestSourceRefusesBadRequests sends invalid requests over HTTP: the answer is a status in the encoding of the
 // request, and nothing is read.
 func TestSourceRefusesBadRequests(t *testing.T) {
 	s, addr := listening(t, "limit.requestBytes", "1000000")
@@ -423,7 +425,8 @@ func TestSourceRefusesBadRequests(t *testing.T) {
 		"wrong content type": {415, good, []string{"text/plain"}},
 		"no content type":    {415, good, []string{""}},
 	} {
-		a := post(t.Context(), addr, "/v1/logs", bytes.NewReader(c.body), append([]string{"Content-Type"}, c.header...)...)
+		a := post(t.Context(), addr, "/v1/logs", bytes.NewReader(c.body), append([]string{"Content-Type"},
+			c.header...)...)
 		if a.status != c.status {
 			t.Errorf("%s is answered %d %s", name, a.status, a.body)
 		}
@@ -448,7 +451,7 @@ func TestSourceRefusesBadRequests(t *testing.T) {
 	}
 }
 
-// TestSourceRefusesBadCalls sends what is no call over gRPC.
+// TestSourceRefusesBadCalls sends invalid calls over gRPC.
 func TestSourceRefusesBadCalls(t *testing.T) {
 	_, addr := listening(t, "limit.requestBytes", "1000000")
 	const method = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -456,7 +459,8 @@ func TestSourceRefusesBadCalls(t *testing.T) {
 	protocols.SetUnencryptedHTTP2(true)
 	h2 := &http.Client{Transport: &http.Transport{Protocols: protocols}}
 	frame := func(compressed byte, length int, body []byte) []byte {
-		return append([]byte{compressed, byte(length >> 24), byte(length >> 16), byte(length >> 8), byte(length)}, body...)
+		return append([]byte{compressed, byte(length >> 24), byte(length >> 16), byte(length >> 8), byte(length)},
+			body...)
 	}
 	good, bomb := marshal(t, logsOf(logOf("a"))), bytes.Repeat([]byte{0}, 4<<20)
 	for name, c := range map[string]struct {
@@ -464,11 +468,12 @@ func TestSourceRefusesBadCalls(t *testing.T) {
 		body     []byte
 		encoding string
 	}{
-		"nothing":            {codes.InvalidArgument, nil, ""},
-		"half a prefix":      {codes.InvalidArgument, []byte{0, 0}, ""},
-		"wrong prefix":       {codes.InvalidArgument, frame(2, len(good), good), ""},
-		"short message":      {codes.InvalidArgument, frame(0, len(good)+1, good), ""},
-		"two messages":       {codes.InvalidArgument, append(frame(0, len(good), good), frame(0, len(good), good)...), ""},
+		"nothing":       {codes.InvalidArgument, nil, ""},
+		"half a prefix": {codes.InvalidArgument, []byte{0, 0}, ""},
+		"wrong prefix":  {codes.InvalidArgument, frame(2, len(good), good), ""},
+		"short message": {codes.InvalidArgument, frame(0, len(good)+1, good), ""},
+		"two messages": {codes.InvalidArgument, append(frame(0, len(good), good), frame(0, len(good), good)...),
+			""},
 		"no message":         {codes.InvalidArgument, frame(0, 3, []byte("xyz")), ""},
 		"huge message":       {codes.ResourceExhausted, frame(0, 1<<31, nil), ""},
 		"no encoding":        {codes.InvalidArgument, frame(1, len(good), good), ""},
@@ -492,7 +497,8 @@ func TestSourceRefusesBadCalls(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 		if got := resp.Trailer.Get("Grpc-Status"); got != fmt.Sprint(uint32(c.code)) || resp.StatusCode != 200 {
-			t.Errorf("%s is answered %d, code %q %q, want %d", name, resp.StatusCode, got, resp.Trailer.Get("Grpc-Message"),
+			t.Errorf("%s is answered %d, code %q %q, want %d", name, resp.StatusCode, got,
+				resp.Trailer.Get("Grpc-Message"),
 				c.code)
 		}
 	}
@@ -521,7 +527,8 @@ func TestSourceMemory(t *testing.T) {
 	many := slices.Repeat([]*logs.LogRecord{{}}, 100_000)
 	for kind, body := range map[string][]byte{
 		asProtobuf: marshal(t, logsOf(many...)),
-		asJSON:     []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},", 99_999) + `{}]}]}]}`),
+		asJSON: []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},",
+			99_999) + `{}]}]}]}`),
 	} {
 		a := post(t.Context(), addr, "/v1/logs", bytes.NewReader(body), "Content-Type", kind)
 		if a.status != 413 || !strings.Contains(a.err.GetMessage(), "too much memory") {
@@ -647,7 +654,8 @@ func TestSourceMetadata(t *testing.T) {
 	ack(t, s, records)
 	for i := range records {
 		m := records[i].Metadata
-		if m.Get(otlp.KeyResource) != `{"attributes":{"service.name":"shop"}}` || m.Get(otlp.KeyScope) != `{"name":"app"}` ||
+		if m.Get(otlp.KeyResource) != `{"attributes":{"service.name":"shop"}}` ||
+			m.Get(otlp.KeyScope) != `{"name":"app"}` ||
 			m.Get(otlp.KeySignal) != "logs" || !strings.HasPrefix(m.Get("otlp.remoteAddress"), "127.0.0.1:") {
 			t.Errorf("the metadata are %v", m)
 		}

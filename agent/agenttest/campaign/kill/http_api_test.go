@@ -42,7 +42,7 @@ func serveAPI(addr string) error {
 	return h.Serve(l)
 }
 
-// openAPI reads what an earlier server has stored.
+// openAPI reads the file of an earlier server.
 func openAPI() (s *apiServer, err error) {
 	s = &apiServer{keys: map[string]bool{}}
 	if s.file, err = os.OpenFile("stored", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644); err != nil {

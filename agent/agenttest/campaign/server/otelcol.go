@@ -10,11 +10,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
-// OTelCollector is a running OpenTelemetry Collector, which forwards what it receives, without a queue: it answers when
-// the receiver has answered.
+// OTelCollector is a running OpenTelemetry Collector, which forwards all requests. Without a queue it answers when the
+// receiver has answered.
 type OTelCollector struct {
 	*Process
-	GRPC, HTTP string // host and port of its receivers
+	GRPC, HTTP string // addresses of the receivers
 }
 
 // StartOTelCollector starts an OpenTelemetry Collector that sends with this exporter, a line of YAML such as

@@ -135,13 +135,16 @@ func TestSDK(t *testing.T) {
 	}
 }
 
-// TestCollector sends what the SDK made to a collector, which sends it to a source: nothing changes.
+// unqueued makes an exporter return only when the receiver has answered.
+const unqueued = "sending_queue: {enabled: false}}"
+
+// TestCollector sends records of the SDK to a collector, which sends them to a source: nothing changes.
 func TestCollector(t *testing.T) {
 	load.Parallel(t, load.Server)
 	records := emitted(t)
 	for exporter, line := range map[string]string{
-		"otlp_grpc": `otlp_grpc: {endpoint: "%s", compression: zstd, tls: {insecure: true}, sending_queue: {enabled: false}}`,
-		"otlp_http": `otlp_http: {endpoint: "http://%s", encoding: json, compression: zstd, sending_queue: {enabled: false}}`,
+		"otlp_grpc": `otlp_grpc: {endpoint: "%s", compression: zstd, tls: {insecure: true}, ` + unqueued,
+		"otlp_http": `otlp_http: {endpoint: "http://%s", encoding: json, compression: zstd, ` + unqueued,
 	} {
 		s, addr := listening(t)
 		c := server.StartOTelCollector(t, fmt.Sprintf(line, addr), exporter)
@@ -164,7 +167,8 @@ func TestCollector(t *testing.T) {
 				}
 				for i := range got {
 					if !got[i].After.Equal(records[i].After) {
-						t.Errorf("%s: got\n%v\nwant\n%v", name, plugintest.Show(got[i:i+1]), plugintest.Show(records[i:i+1]))
+						t.Errorf("%s: got\n%v\nwant\n%v", name, plugintest.Show(got[i:i+1]),
+							plugintest.Show(records[i:i+1]))
 					}
 				}
 				if err := d.Teardown(t.Context()); err != nil {
@@ -175,7 +179,7 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// TestCollectorRetries lets a source refuse what a collector sends until there is room: the collector asks the
+// TestCollectorRetries lets a source refuse the requests of a collector until there is room: the collector asks the
 // destination to send again, and nothing is lost.
 func TestCollectorRetries(t *testing.T) {
 	load.Parallel(t, load.Server)
