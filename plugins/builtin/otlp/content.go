@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -34,7 +35,8 @@ type content struct {
 type section struct {
 	head  *head
 	count int
-	item  func(d *decoder, i int) (object, time.Time, error)
+	// item returns an item as a payload, and its time in Unix nanoseconds; 0 if it has none.
+	item func(d *decoder, i int) (object, uint64, error)
 }
 
 // newContent returns the content of a decoded request. The metadata belongs to it.
@@ -69,28 +71,28 @@ func newContent(s *signal, data proto.Message, metadata record.Metadata, inBody 
 	return c
 }
 
-func (c *content) add(h *head, count int, item func(*decoder, int) (object, time.Time, error)) {
+func (c *content) add(h *head, count int, item func(*decoder, int) (object, uint64, error)) {
 	if count > 0 {
 		c.sections = append(c.sections, section{h, count, item})
 		c.left += count
 	}
 }
 
-func logItems(all []*logs.LogRecord) func(*decoder, int) (object, time.Time, error) {
-	return func(d *decoder, i int) (object, time.Time, error) {
+func logItems(all []*logs.LogRecord) func(*decoder, int) (object, uint64, error) {
+	return func(d *decoder, i int) (object, uint64, error) {
 		at := all[i].GetTimeUnixNano()
 		if at == 0 {
 			at = all[i].GetObservedTimeUnixNano()
 		}
 		o, err := d.logRecord(all[i])
-		return o, timeOf(at), err
+		return o, at, err
 	}
 }
 
-func spanItems(all []*trace.Span) func(*decoder, int) (object, time.Time, error) {
-	return func(d *decoder, i int) (object, time.Time, error) {
+func spanItems(all []*trace.Span) func(*decoder, int) (object, uint64, error) {
+	return func(d *decoder, i int) (object, uint64, error) {
 		o, err := d.span(all[i])
-		return o, timeOf(all[i].GetStartTimeUnixNano()), err
+		return o, all[i].GetStartTimeUnixNano(), err
 	}
 }
 
@@ -111,12 +113,12 @@ func (c *content) addMetric(h *head, m *metrics.Metric) {
 
 // addPoints adds the data points of a metric.
 func addPoints[P point](c *content, h *head, m *metrics.Metric, all []P, decode func(*decoder, object, P) error) {
-	c.add(h, len(all), func(d *decoder, i int) (object, time.Time, error) {
+	c.add(h, len(all), func(d *decoder, i int) (object, uint64, error) {
 		o, err := d.metric(m)
 		if err == nil {
 			err = decode(d, o, all[i])
 		}
-		return o, timeOf(all[i].GetTimeUnixNano()), err
+		return o, all[i].GetTimeUnixNano(), err
 	})
 }
 
@@ -182,10 +184,10 @@ func (c *content) record(arena *record.Arena, fields int) (r record.Record, err 
 	if types != "" {
 		m.Add(keyTypes, types)
 	}
-	if at.IsZero() || at.UnixNano() == 0 {
-		at = time.Now()
+	if at == 0 || at > math.MaxInt64 {
+		at = uint64(time.Now().UnixNano())
 	}
-	m.Add(record.KeyCreatedAt, arena.Int(at.UnixNano()))
+	m.Add(record.KeyCreatedAt, arena.Int(int64(at)))
 	m.Sort()
 	return record.Record{Operation: record.OperationCreate, Metadata: m, After: record.Structured(payload)}, nil
 }

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -649,9 +651,15 @@ func TestSourceToken(t *testing.T) {
 func TestSourceMetadata(t *testing.T) {
 	s, addr := listening(t, "resource", "metadata")
 	go export(t.Context(), dial(t, addr), logsOf(&logs.LogRecord{ObservedTimeUnixNano: 7,
-		Body: &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: 2}}}, logOf("b")))
-	records := plugintest.Read(t, s, 2)
+		Body: &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: 2}}}, logOf("b"),
+		&logs.LogRecord{TimeUnixNano: math.MaxUint64}))
+	records := plugintest.Read(t, s, 3)
 	ack(t, s, records)
+	late := records[2].Metadata.Get(record.KeyCreatedAt) // a time that is no int64
+	if n, err := strconv.ParseInt(late, 10, 64); err != nil || n <= 0 {
+		t.Errorf("%s is %q", record.KeyCreatedAt, late)
+	}
+	records = records[:2]
 	for i := range records {
 		m := records[i].Metadata
 		if m.Get(otlp.KeyResource) != `{"attributes":{"service.name":"shop"}}` ||
