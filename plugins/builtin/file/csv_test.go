@@ -202,6 +202,9 @@ func TestColumnsOfSettings(t *testing.T) {
 	write(t, path, "1;a;x\n2;b;y\n")
 	s := open(t, path, nil, "format", "csv", "csv.columns", "id,name,", "csv.types", "id:int", "csv.delimiter", ";")
 	wantObjects(t, s.read(2), row(1, "a"), row(2, "b"))
+	if s.Source.(sdk.LineSource).NoLines() == "" {
+		t.Error("lines pass without being parsed")
+	}
 }
 
 // Each file of a pattern has its own header.
