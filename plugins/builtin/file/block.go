@@ -57,7 +57,7 @@ func (s *single) block(prefix []byte) *block {
 	b.before.addLines(text)
 	s.buf, s.scanned, s.blocks = s.buf[len(text):], 0, true
 	s.offset, s.line, s.before = s.offset+int64(len(text)), s.line+int64(n), b.before
-	s.start, s.omitted, s.headed = s.line, omitted{}, -1
+	s.start, s.omitted, s.identity = s.line, omitted{}, headIdentity{}
 	return b
 }
 
@@ -121,12 +121,13 @@ func (b *block) Position(i int) record.Position {
 
 // Records implements record.Lines.
 func (b *block) Records() []record.Record {
-	to := newMaker(b.n, b.path, b.prefix, b.head)
-	p := b.place
+	to := newMaker(b.n, b.path, b.prefix)
+	p, identity := b.place, headIdentity{}
 	for text := b.text; len(text) > 0; {
 		i := bytes.IndexByte(text, '\n')
 		p.before.add(text[:i+1])
 		p.offset, p.line = p.offset+int64(i)+1, p.line+1
+		p.head = identity.of(b.head, p.offset)
 		to.add(&p, p.line, text[:i:i])
 		text = text[i+1:]
 	}

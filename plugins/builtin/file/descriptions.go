@@ -37,8 +37,11 @@ const descriptions = "" +
 	"closed, and opened again when they change.\n" +
 	"format: Format of the lines. lines: each is a record as it is. csv: each is an object, whose " +
 	"members have the names in the first line of the file, or in csv.columns. A line that does not fit " +
-	"stays text, with csv.error in its metadata.\n" +
+	"stays text, with csv.error in its metadata. cri, docker: lines in the log of a container, written " +
+	"by a runtime for Kubernetes, or by the driver json-file of Docker. Partial lines are joined, and " +
+	"the metadata has the stream, and the pod and container in path. auto: cri or docker, line by line.\n" +
 	"compression: Compression of the content. auto: by the extension, .gz or .zst.\n" +
 	"multiline.start: Regular expression that matches the first line of a record, such as ^[0-9]{4}-. " +
 	"Lines that do not match belong to the previous record. Empty: every line is a record.\n" +
-	"multiline.timeout: Maximum time that a record waits for more lines.\n"
+	"multiline.timeout: Maximum time that a record waits for more lines.\n" +
+	"partial.timeout: Maximum time that a partial line in the log of a container waits for its end.\n"

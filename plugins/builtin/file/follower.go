@@ -142,7 +142,7 @@ func (f *follower) wanted() func(path string) bool {
 // follow adds a file. The caller sorts the files afterwards.
 func (f *follower) follow(path string) *single {
 	one := &single{tail: f.tail}
-	one.path = path
+	one.path, one.assembler = path, f.newAssembler()
 	f.files[path] = one
 	f.order = append(f.order, one)
 	return one
@@ -435,7 +435,7 @@ func (f *follower) take(blocks bool) (*block, []record.Record, error) {
 	for range f.order {
 		f.at = (f.at + 1) % len(f.order)
 		one := f.order[f.at]
-		if len(one.buf) == 0 && !one.long {
+		if len(one.buf) == 0 && !one.long && !one.ends() {
 			continue
 		}
 		prefix := f.places(one)
@@ -474,12 +474,14 @@ func (f *follower) places(one *single) []byte {
 	for _, o := range f.order {
 		switch {
 		case o == one:
-		case o.resting != nil && o.resting.place.offset > 0:
+		case o.resting != nil && o.resting.place.isBegun():
 			text = append(o.resting.place.append(appendPath(text, o.path)), ' ')
-		case o.parked != nil && o.parked.place.offset > 0:
+		case o.parked != nil && o.parked.place.isBegun():
 			text = append(o.parked.place.append(appendPath(text, o.path)), ' ')
-		case o.file != nil && o.offset > 0:
-			text = append(o.appendPosition(appendPath(text, o.path)), ' ')
+		case o.file != nil:
+			if p := o.position(); p.isBegun() {
+				text = append(p.append(appendPath(text, o.path)), ' ')
+			}
 		}
 	}
 	return appendPath(text, one.path)

@@ -24,9 +24,10 @@ func (s *single) park(err error) {
 	case s.parked != nil:
 		at.place, at.rest = s.parked.place, min(2*max(s.parked.rest, firstRest/2), longestRest)
 	case s.file != nil:
-		at.place = s.place()
+		at.place = s.position()
 	}
 	at.next = time.Now().Add(at.rest)
+	s.assembler.drop()
 	_ = s.close() // nothing was written to it
 	s.parked = at
 	if s.skips.Add(s.path, err) {

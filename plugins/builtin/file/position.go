@@ -15,18 +15,24 @@ import (
 
 // place is a place in a file. Its text form, the position of a record, is
 //
-//	offset ";" line ";" inode ";" head ";" switches ";" length ";" sum
+//	offset ";" line ";" inode ";" head ";" switches ";" length ";" sum ";" stdout "," stderr "," other
 //
-// with inode, head and sum in hexadecimal and the rest in decimal. The last two fields are optional; a position may
-// also be the offset alone.
+// with inode, head and sum in hexadecimal and the rest in decimal. The last field is only there if it is not zero. The
+// two before it are optional, too, and a position may also be the offset alone.
 type place struct {
-	offset   int64  // offset after the record
+	offset   int64  // offset after the record; in the log of a container, of the first line that is not in a record
 	line     int64  // number of the line, from 1
 	inode    uint64 // inode of the file; 0 if unknown
 	head     uint64 // hash of the first headBytes of the file, or of the bytes before offset
 	switches int64  // number of earlier files, or earlier contents of the file
 	before   window // content before offset
+	// In the log of a container: numbers of bytes behind offset, also in later files, up to which the lines of each lane
+	// are in records.
+	passed [lanes]int64
 }
+
+// isBegun reports whether something before or behind the place is in records.
+func (p *place) isBegun() bool { return p.offset > 0 || p.passed != [lanes]int64{} }
 
 // window identifies the content before a place. The beginning alone does not: it may be a header that every new content
 // of the file shares.
@@ -75,7 +81,7 @@ func parsePosition(pos record.Position) (place, error) {
 	var p place
 	var err error
 	fields := strings.Split(string(pos), ";")
-	if len(fields) != 1 && len(fields) != 5 && len(fields) != 7 {
+	if len(fields) != 1 && len(fields) != 5 && len(fields) != 7 && len(fields) != 8 {
 		return p, notPosition(pos)
 	}
 	number := func(s string, base int) (n int64) {
@@ -95,7 +101,16 @@ func parsePosition(pos record.Position) (place, error) {
 		p.head = uint64(number(fields[3], 16))
 		p.switches = number(fields[4], 10)
 	}
-	if len(fields) == 7 {
+	if len(fields) == 8 {
+		passed := strings.Split(fields[7], ",")
+		if len(passed) != lanes {
+			return p, notPosition(pos)
+		}
+		for i, text := range passed {
+			p.passed[i] = number(text, 10)
+		}
+	}
+	if len(fields) >= 7 {
 		sum := uint64(number(fields[6], 16))
 		if p.before = (window{number(fields[5], 10), uint32(sum)}); sum > math.MaxUint32 || p.before.length > p.offset {
 			err = notPosition(pos)
@@ -129,7 +144,15 @@ func parsePlaces(pos record.Position) (places map[string]place, others bool, err
 // append appends the text form of p.
 func (p *place) append(dst []byte) []byte {
 	dst = append(strconv.AppendInt(dst, p.offset, 10), ';')
-	return p.before.append(p.appendIdentity(strconv.AppendInt(dst, p.line, 10)))
+	dst = p.before.append(p.appendIdentity(strconv.AppendInt(dst, p.line, 10)))
+	if p.passed != [lanes]int64{} {
+		separator := byte(';')
+		for _, n := range p.passed {
+			dst = strconv.AppendInt(append(dst, separator), n, 10)
+			separator = ','
+		}
+	}
+	return dst
 }
 
 // append appends the last two fields of a position.

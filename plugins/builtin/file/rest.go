@@ -75,7 +75,7 @@ func (f *follower) turn() {
 // mayRest reports whether the open file was read to its end and can be closed. With finish, the end of a file completes
 // its last line.
 func (s *single) mayRest(finish bool) bool {
-	return s.atEnd && !s.ended && s.gone.IsZero() && !s.long && !s.hole && s.skip == 0 &&
+	return s.atEnd && !s.ended && s.gone.IsZero() && !s.long && !s.hole && s.skip == 0 && !s.assembler.isOpen() &&
 		bytes.IndexByte(s.buf, '\n') < 0 && !(finish && len(s.buf) > 0)
 }
 
@@ -86,7 +86,7 @@ func (s *single) rest() {
 		s.park(err)
 		return
 	}
-	r := &resting{place: s.place(), info: info, size: s.end(), written: s.written, left: s.tail.behind()}
+	r := &resting{place: s.position(), info: info, size: s.end(), written: s.written, left: s.tail.behind()}
 	if s.file.packed != nil {
 		r.packed, r.size = true, s.file.packed.size
 	}
@@ -102,5 +102,5 @@ func (s *single) behind() int64 {
 	if s.resting != nil {
 		return s.resting.left
 	}
-	return s.tail.behind()
+	return s.tail.behind() + s.assembler.waiting(s.offset)
 }

@@ -20,6 +20,7 @@ type rotated struct {
 	name   string // without the extension of a compression
 	number int    // number at the end of the name; 0 without one
 	packed string // extension of the compression; empty if not compressed
+	order  string // from the name: text that grows with the time of the rotation; empty if the name does not tell
 	info   os.FileInfo
 }
 
@@ -32,6 +33,7 @@ var (
 	beforeExtension = texts.Regexp(`^` + date + `$`)
 	rotatedName     = texts.Regexp(`(\.old|\.[0-9]{1,7}|` + date + `)$`)
 	rotatedDate     = texts.Regexp(date + `$`)
+	kubeletName     = texts.Regexp(`\.([0-9]{8}-[0-9]{6})$`)
 	packing         = texts.Regexp(`\.(gz|bz2|xz|zst|lz4|zip)$`)
 )
 
@@ -51,9 +53,25 @@ func rotatedFrom(base, name string) (number int, ok bool) {
 	return 0, begins && ends && beforeExtension().MatchString(mark)
 }
 
+// orderOf returns rotated.order of the file with this name. The kubelet names files by time. Docker numbers them, and
+// the newest has the lowest number; other programs may number them the other way. Both compress a file after the next
+// one was begun, so that the time of the last write does not tell the order.
+func (t *tail) orderOf(name string, number int) string {
+	if m := kubeletName().FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	if number > 0 && t.isContainer() {
+		return fmt.Sprintf("%08d", 99_999_999-number)
+	}
+	return ""
+}
+
 // compare orders files by the time at which they had the path. Files last written within the same clock tick are
 // ordered by number; the newest file has the lowest number.
 func (r rotated) compare(o rotated) int {
+	if r.order != "" && o.order != "" {
+		return cmp.Compare(r.order, o.order)
+	}
 	return cmp.Or(r.info.ModTime().Compare(o.info.ModTime()), cmp.Compare(o.number, r.number),
 		cmp.Compare(r.name, o.name))
 }
@@ -103,6 +121,7 @@ func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 	}
 	own, files := rotated{number: math.MaxInt, info: left}, []rotated(nil)
 	for _, r := range rotatedFiles(t.path) {
+		r.order = t.orderOf(r.name, r.number)
 		switch {
 		case os.SameFile(r.info, left):
 			own = r
@@ -110,14 +129,47 @@ func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 			files = append(files, r)
 		}
 	}
+	if own.name == "" {
+		if copied := t.copyAmong(files); copied != nil {
+			own = *copied
+		}
+	}
 	files = slices.DeleteFunc(files, func(r rotated) bool {
-		return own.compare(r) >= 0 || own.name == r.name || current != nil && r.info.ModTime().After(current.ModTime())
+		return own.compare(r) >= 0 || own.name == r.name ||
+			current != nil && r.order == "" && r.info.ModTime().After(current.ModTime())
 	})
 	slices.SortFunc(files, rotated.compare)
-	if own.name == "" && len(files) > 0 && files[0].packed != "" { // the compressed copy of the open file
+	if own.name == "" && len(files) > 0 && files[0].packed != "" && files[0].order == "" {
+		// the compressed copy of the open file
 		files = files[1:]
 	}
 	return files, nil
+}
+
+// copyAmong returns the compressed copy of the open file, among files whose names tell their order; nil if there is
+// none.
+func (t *tail) copyAmong(files []rotated) *rotated {
+	p := t.place()
+	for i := range files {
+		r := &files[i]
+		if r.packed == "" || r.order == "" || p.offset == 0 || !canUnpack(t.compression, r.name+r.packed) {
+			continue
+		}
+		if t.copied == r.name {
+			return r
+		}
+		f, err := t.openRegular(r.name + r.packed)
+		if err != nil {
+			continue // it was moved or removed meanwhile, or is reported when it is read
+		}
+		same := p.isIn(f, false)
+		f.Close()
+		if same {
+			t.copied = r.name
+			return r
+		}
+	}
+	return nil
 }
 
 // first opens the first readable file. moved reports that a file was moved meanwhile, so that the caller must list the
@@ -170,7 +222,7 @@ func rotatedFiles(path string) (files []rotated) {
 				continue
 			}
 			if info, err := os.Lstat(name + packed); err == nil && info.Mode().IsRegular() {
-				files = append(files, rotated{name, number, packed, info})
+				files = append(files, rotated{name: name, number: number, packed: packed, info: info})
 			}
 			break
 		}

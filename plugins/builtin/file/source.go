@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
@@ -27,6 +28,8 @@ const (
 	longestPause  = 250 * time.Millisecond
 
 	keyPath = "file.path"
+
+	formatLines = "lines" // the format of lines that are records as they are
 )
 
 type settings struct {
@@ -44,7 +47,10 @@ type settings struct {
 	OpenFiles int `json:"openFiles" default:"500" validate:"gt=0"`
 	// Format of the lines. lines: each is a record as it is. csv: each is an object, whose members have the names in the
 	// first line of the file, or in csv.columns. A line that does not fit stays text, with csv.error in its metadata.
-	Format string `json:"format" default:"lines" validate:"inclusion=lines|csv"`
+	// cri, docker: lines in the log of a container, written by a runtime for Kubernetes, or by the driver json-file of
+	// Docker. Partial lines are joined, and the metadata has the stream, and the pod and container in path. auto: cri or
+	// docker, line by line.
+	Format string `json:"format" default:"lines" validate:"inclusion=lines|csv|cri|docker|auto"`
 	// Compression of the content. auto: by the extension, .gz or .zst.
 	Compression string `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd"`
 	// Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that do not match belong to
@@ -52,6 +58,8 @@ type settings struct {
 	GroupBegin string `json:"multiline.start"`
 	// Maximum time that a record waits for more lines.
 	GroupWait time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0"`
+	// Maximum time that a partial line in the log of a container waits for its end.
+	PartialWait time.Duration `json:"partial.timeout" default:"5s" validate:"gt=0"`
 
 	csv.Settings
 }
@@ -62,7 +70,7 @@ func (c *settings) options(z Zstd) (*options, error) {
 		return nil, err
 	}
 	o := &options{compression: c.Compression, zstd: z, groupWait: c.GroupWait, atEnds: c.Start == "end",
-		openFiles: c.OpenFiles}
+		openFiles: c.OpenFiles, format: c.Format, partialWait: c.PartialWait}
 	var err error
 	if c.Format == "csv" {
 		if o.csv, err = csv.NewReader(&c.Settings); err != nil {
@@ -128,6 +136,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) (err e
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	check := func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
 	t := tail{options: s.options, path: s.settings.Path, log: sdk.Logger(ctx), check: check, skips: &s.skips}
+	s.options.held.buffer = sdk.NewBuffer(ctx)
 	state := stateDir{sdk.EnvFrom(ctx).StateDir}
 	if isSeveral(s.settings.Path) {
 		t.leaveAfter = leaveAfter
@@ -135,6 +144,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 		s.reader = f
 		return f.open(pos)
 	}
+	t.assembler = t.newAssembler()
 	one := &single{tail: t}
 	s.reader = one
 	return one.open(pos, state)
@@ -189,10 +199,10 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 
 // NoLines implements sdk.LineSource.
 func (s *Source) NoLines() string {
-	if s.settings.Format != "lines" {
+	switch {
+	case s.settings.Format != formatLines:
 		return "format " + s.settings.Format + " parses the lines"
-	}
-	if s.settings.GroupBegin != "" {
+	case s.settings.GroupBegin != "":
 		return "multiline.start groups the lines"
 	}
 	return ""
@@ -279,6 +289,7 @@ func (s *Source) Teardown(context.Context) error {
 	if s.reader == nil {
 		return nil
 	}
+	s.options.held.buffer.Close()
 	return s.reader.close()
 }
 
@@ -287,8 +298,7 @@ type single struct {
 	tail
 	parked   *parked  // among several files: why the file is not read now; nil: it is read
 	resting  *resting // among several files: why the file is closed; nil: it is not
-	identity uint64   // place.head at offset headed, or at any offset from headBytes on
-	headed   int64
+	identity headIdentity
 	table    table // of CSV
 }
 
@@ -363,75 +373,95 @@ func (s *single) close() error {
 
 // records converts up to most buffered lines to records. Their positions begin with prefix.
 func (s *single) records(most int, prefix []byte) []record.Record {
+	if s.assembler != nil {
+		return s.assembled(most, prefix)
+	}
 	line, ok := s.next()
 	if !ok {
 		return nil
 	}
-	s.headed = -1
-	n := min(most, bytes.Count(s.buf, newline)+2)
-	to := newMaker(n, s.path, prefix, s.head)
+	s.identity = headIdentity{}
+	to := newMaker(min(most, bytes.Count(s.buf, newline)+2), s.path, prefix)
 	for ; ok; line, ok = s.next() {
 		if s.isHeader(line) {
 			continue
 		}
-		to.add(&place{offset: s.offset, line: s.line, inode: s.inode, switches: s.switches, before: s.before}, s.start,
-			line)
+		r := to.add(&place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.of(s.head, s.offset),
+			switches: s.switches, before: s.before}, s.start, line)
 		if s.csv != nil {
-			s.structure(&to.records[len(to.records)-1], line)
+			s.structure(r, line)
 		}
-		if len(to.records) == n {
+		if len(to.records) == to.most {
 			break
 		}
 	}
 	return to.records
 }
 
-// appendPosition appends the position after the last returned line.
-func (s *single) appendPosition(dst []byte) []byte {
-	if headed := min(s.offset, headBytes); s.headed != headed {
-		s.identity, s.headed = headHash(s.head, s.offset), headed
+// position returns the place after the last record.
+func (s *single) position() place {
+	p := s.previous
+	if s.offset > 0 || p.offset == 0 {
+		p = place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.of(s.head, s.offset),
+			switches: s.switches, before: s.before}
 	}
-	p := place{s.offset, s.line, s.inode, s.identity, s.switches, s.before}
-	return p.append(dst)
+	s.assembler.hold(&p, s.offset)
+	return p
+}
+
+// headIdentity computes place.head for offsets in one file. It keeps the latest result.
+type headIdentity struct {
+	hash uint64
+	size int64 // of the hashed beginning
+}
+
+// of returns the hash of the beginning of a file, as far as it is before the offset. head has the first headBytes.
+func (h *headIdentity) of(head []byte, offset int64) uint64 {
+	if size := min(offset, headBytes); h.size != size || size == 0 {
+		h.hash, h.size = headHash(head, offset), size
+	}
+	return h.hash
 }
 
 // maker makes records of lines. Their parts share one array each.
 type maker struct {
-	records  []record.Record
-	fields   []record.Field
-	text     []byte
-	path     string
-	prefix   []byte // of the positions
-	head     []byte // beginning of the file up to headBytes, as far as read
-	identity uint64 // hash of the first headed bytes of head
-	headed   int64
+	most    int             // number of records
+	common  record.Metadata // of each record
+	more    int             // pairs that a record may have in addition
+	prefix  []byte          // of the positions
+	records []record.Record
+	fields  []record.Field
+	text    []byte
+	times   strings.Builder
 }
 
-// newMaker returns a maker of up to n records.
-func newMaker(n int, path string, prefix, head []byte) *maker {
-	return &maker{records: make([]record.Record, 0, n), fields: make([]record.Field, n*(1+spareFields)),
-		text: make([]byte, 0, n*(textPerRecord+len(prefix))), path: path, prefix: prefix, head: head, headed: -1}
+// newMaker returns a maker of up to most records of a file.
+func newMaker(most int, path string, prefix []byte) *maker {
+	return &maker{most: most, common: record.Metadata{{Key: keyPath, Value: path}}, prefix: prefix}
 }
 
-// add makes a record of a line, or a group that begins with line number start. p is the place after it, without head.
-func (m *maker) add(p *place, start int64, line []byte) {
-	if headed := min(p.offset, headBytes); m.headed != headed {
-		m.identity, m.headed = headHash(m.head, p.offset), headed
+// add makes a record of a line, or a group that begins with line number start. p is the place after it.
+func (m *maker) add(p *place, start int64, line []byte) *record.Record {
+	size := len(m.common) + m.more + spareFields
+	if m.records == nil {
+		m.records = make([]record.Record, 0, m.most)
+		m.fields = make([]record.Field, m.most*size)
+		m.text = make([]byte, 0, m.most*(textPerRecord+len(m.prefix)))
 	}
-	p.head = m.identity
 	at := len(m.text)
 	m.text = p.append(append(m.text, m.prefix...))
 	key := len(m.text)
 	m.text = strconv.AppendInt(m.text, start, 10)
-	m.fields[0] = record.Field{Key: keyPath, Value: m.path}
+	copy(m.fields, m.common)
 	m.records = append(m.records, record.Record{
 		Position:  m.text[at:key:key],
 		Operation: record.OperationCreate,
-		Metadata:  m.fields[: 1 : 1+spareFields],
+		Metadata:  m.fields[:len(m.common):size],
 		Key:       record.Raw(m.text[key:len(m.text):len(m.text)]),
 		After:     record.Raw(line),
 	})
-	m.fields = m.fields[1+spareFields:]
+	m.fields = m.fields[size:]
+	return &m.records[len(m.records)-1]
 }
 
 var errTooManyFiles = errors.New("the offsets in all files do not fit into a position: read the files with " +

@@ -29,20 +29,24 @@ type tail struct {
 	path  string
 	log   *slog.Logger
 
-	lines              // of the open file; lines.file is nil without one
-	start    int64     // number of the first line of the last returned group
-	line     int64     // number of the last returned line
-	grew     time.Time // time of the last successful read
-	gone     time.Time // since when the path is free; zero: it is not
-	inode    uint64    // inode of the open file
-	written  time.Time // last observed modification time of the open file
-	size     int64     // last observed size of the open file on disk
-	switches int64     // number of earlier files or contents
-	head     []byte    // beginning of the open file up to headBytes, as far as read
-	last     []byte    // last bytes read from the open file, up to headBytes
-	ended    bool      // nothing will be added to the open file
-	atEnd    bool      // the last attempt to read the open file reached its end
-	skips    *progress.Skips
+	lines                // of the open file; lines.file is nil without one
+	assembler *assembler // nil: each line, or group, is a record
+	start     int64      // number of the first line of the last returned group
+	line      int64      // number of the last returned line
+	grew      time.Time  // time of the last successful read
+	gone      time.Time  // since when the path is free; zero: it is not
+	inode     uint64     // inode of the open file
+	written   time.Time  // last observed modification time of the open file
+	size      int64      // last observed size of the open file on disk
+	switches  int64      // number of earlier files or contents
+	head      []byte     // beginning of the open file up to headBytes, as far as read
+	last      []byte     // last bytes read from the open file, up to headBytes
+	ended     bool       // nothing will be added to the open file
+	atEnd     bool       // the last attempt to read the open file reached its end
+	ebbed     time.Time  // time of that attempt
+	previous  place      // end of the file before the open one, if that was read
+	copied    string     // name of the compressed copy of the open file, without its extension; empty: unknown
+	skips     *progress.Skips
 }
 
 // options define how the content of files becomes records.
@@ -54,8 +58,11 @@ type options struct {
 	leaveAfter  time.Duration // how long a path may be free before its last file is finished; 0: forever
 	atEnds      bool          // files that there are when the source first starts are read from their ends
 	exclude     []exclusion
-	openFiles   int         // maximum number of open files
-	csv         *csv.Reader // parses the lines; nil: they are records as they are
+	openFiles   int           // maximum number of open files
+	csv         *csv.Reader   // parses the lines; nil: they are not CSV
+	format      string        // of the lines
+	partialWait time.Duration // for the end of a partial line
+	held        held
 	finish      atomic.Bool // the ends of the files count as complete lines
 }
 
@@ -67,12 +74,18 @@ func (t *tail) next() ([]byte, bool) {
 		if !ok || t.omitted.bytes == 0 {
 			return line, ok
 		}
-		err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, t.omitted.bytes,
-			t.offset-t.omitted.bytes)
-		t.log.Warn("line too long, skipping it", "path", t.path, "line", t.start, "offset",
-			t.offset-t.omitted.bytes, "bytes", t.omitted.bytes)
-		t.skips.Add(fmt.Sprintf("line %d of %s", t.start, t.path), err)
+		t.tooLong(t.start, t.offset-t.omitted.bytes, t.omitted.bytes)
+		if t.assembler.end() { // the line may have been a part of what is unfinished
+			return nil, false
+		}
 	}
+}
+
+// tooLong reports that a line is skipped.
+func (t *tail) tooLong(number, offset, bytes int64) {
+	err := fmt.Errorf("%w: it has %d bytes from offset %d on", errLineTooLong, bytes, offset)
+	t.log.Warn("line too long, skipping it", "path", t.path, "line", number, "offset", offset, "bytes", bytes)
+	t.skips.Add(fmt.Sprintf("line %d of %s", number, t.path), err)
 }
 
 var errLineTooLong = errors.New("the line is longer than 16 MiB")
@@ -99,7 +112,7 @@ func (t *tail) nextOrOmitted() ([]byte, bool) {
 	switch {
 	case t.omitted.bytes > 0:
 		t.line += t.omitted.lines - 1
-	case t.groupBegin != nil:
+	case t.begins != nil:
 		t.line += int64(bytes.Count(line, []byte{'\n'}))
 	}
 	return line, true
@@ -115,11 +128,13 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 		return t.open()
 	}
 	replaced, err := t.observe()
-	if err != nil {
-		return false, err
+	if err != nil || t.assembler != nil && t.assembler.ends {
+		return err == nil, err
 	}
 	err = t.fill(ctx)
-	t.atEnd = errors.Is(err, io.EOF)
+	if t.atEnd = errors.Is(err, io.EOF); t.atEnd && t.assembler != nil {
+		t.ebbed = time.Now()
+	}
 	switch {
 	case err == nil:
 		t.grew = time.Now()
@@ -146,18 +161,28 @@ func (t *tail) open() (bool, error) {
 	return true, t.use(f, place{switches: t.switches})
 }
 
-// use continues after p in the file f.
+// use begins to read after p in the file f.
 func (t *tail) use(f *content, p place) error {
+	t.assembler.resume(t.path, &p)
+	t.previous = place{}
+	return t.carryOn(f, p)
+}
+
+// carryOn continues after p in the file f, which has the content behind the last line.
+func (t *tail) carryOn(f *content, p place) error {
 	info, err := f.Stat()
 	if err != nil {
 		f.Close()
 		return fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
-	t.lines = lines{file: f, offset: p.offset, before: p.before, begins: t.groupBegin}
+	t.lines = lines{file: f, offset: p.offset, before: p.before}
+	if t.assembler == nil {
+		t.lines.begins = t.groupBegin
+	}
 	t.gone = time.Time{}
 	t.line, t.switches = p.line, p.switches
 	t.inode, t.written, t.size = inodeOf(info), info.ModTime(), info.Size()
-	t.head, t.last, t.ended, t.atEnd = nil, nil, false, false
+	t.head, t.last, t.ended, t.atEnd, t.copied = nil, nil, false, false, ""
 	return t.readHead()
 }
 
@@ -172,16 +197,24 @@ func (t *tail) leave() (bool, error) {
 		p := t.place()
 		p.switches++
 		t.file.Close()
-		return true, t.use(f, p)
+		return true, t.carryOn(f, p)
 	}
+	if f == nil && t.assembler.end() {
+		return true, nil
+	}
+	if t.offset > 0 {
+		t.previous = t.place()
+	}
+	t.assembler.nextFile(t.offset)
 	t.file.Close()
 	t.lines = lines{}
 	t.line, t.switches = 0, t.switches+1
 	t.head, t.last, t.ended = nil, nil, false
 	if f == nil {
+		t.previous = place{}
 		return false, nil
 	}
-	return true, t.use(f, place{switches: t.switches})
+	return true, t.carryOn(f, place{switches: t.switches})
 }
 
 // observe checks whether the open file was truncated, and reports whether another file with content has, or had, the
@@ -276,17 +309,19 @@ func (t *tail) restart() error {
 	if copied := p.find(t.path, t.written, t.openRegular); copied != nil {
 		t.log.Info("file was cut off, the rest of its copy comes first", "path", t.path, "copy", copied.Name())
 		f.Close()
-		f = copied
-	} else {
-		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path,
-			"line", t.line+1)
-		if t.unread() {
-			t.skips.Add(fmt.Sprintf("lines of %s from %d on", t.path, t.line+1), errCutOff)
-		}
-		p = place{switches: t.switches + 1}
+		t.lines = lines{}
+		return t.carryOn(copied, p)
+	}
+	if t.assembler.end() { // first
+		return nil
+	}
+	t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path,
+		"line", t.line+1)
+	if t.unread() {
+		t.skips.Add(fmt.Sprintf("lines of %s from %d on", t.path, t.line+1), errCutOff)
 	}
 	t.lines = lines{}
-	return t.use(f, p)
+	return t.use(f, place{switches: t.switches + 1})
 }
 
 // readHead reads the beginning of the open file, as far as the content was read.
