@@ -335,8 +335,10 @@ func (s *single) assemble(to *maker, from place, line []byte) {
 		l.lane = laneOther
 	}
 	distance := a.zero + from.offset
-	if from.offset == 0 && s.previous.offset > 0 {
-		from = s.previous
+	if from.offset == 0 {
+		if from.before.add(s.head); s.previous.offset > 0 {
+			from = s.previous
+		}
 	}
 	switch {
 	case distance < a.until[l.lane]: // it is in a record

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"strings"
 	"time"
 
@@ -39,3 +40,30 @@ func LedgerKeep(n int64) (restore func()) {
 	ledgerKeep = n
 	return func() { ledgerKeep = before }
 }
+
+// LogLine is a line of the log of a container, as ParseLog returns it.
+type LogLine struct {
+	Stream  string
+	Created int64
+	Partial bool
+	Text    string
+}
+
+// ParseLog parses a line of the log of a container. quick reports whether it was parsed without package json.
+func ParseLog(format string, line []byte) (l LogLine, quick bool, err error) {
+	p := logParser{format: format}
+	if format == "docker" {
+		_, quick = p.quickDocker(bytes.Clone(line))
+	}
+	parsed, err := p.parse(bytes.Clone(line))
+	if err != nil {
+		return l, quick, err
+	}
+	return LogLine{streams[parsed.lane], parsed.created, parsed.partial, string(parsed.text)}, quick, nil
+}
+
+// ContainerOf is containerOf.
+var ContainerOf = containerOf
+
+// Held returns the number of bytes of the unfinished records of a source.
+func Held(s sdk.Source) int { return s.(*Source).options.held.bytes }

@@ -25,7 +25,7 @@ type place struct {
 	inode    uint64 // inode of the file; 0 if unknown
 	head     uint64 // hash of the first headBytes of the file, or of the bytes before offset
 	switches int64  // number of earlier files, or earlier contents of the file
-	before   window // content before offset
+	before   window // content before offset; if offset is 0 and passed is not, content behind it
 	// In the log of a container: numbers of bytes behind offset, also in later files, up to which the lines of each lane
 	// are in records.
 	passed [lanes]int64
@@ -112,7 +112,7 @@ func parsePosition(pos record.Position) (place, error) {
 	}
 	if len(fields) >= 7 {
 		sum := uint64(number(fields[6], 16))
-		if p.before = (window{number(fields[5], 10), uint32(sum)}); sum > math.MaxUint32 || p.before.length > p.offset {
+		if p.before = (window{number(fields[5], 10), uint32(sum)}); sum > math.MaxUint32 || p.before.length > p.offset && p.passed == [lanes]int64{} {
 			err = notPosition(pos)
 		}
 	}

@@ -92,6 +92,10 @@ func (p *place) isIn(f *content, sameInode bool) bool {
 	if p.offset == leftOut {
 		return p.isLeftOut(f)
 	}
+	if p.offset == 0 && p.before.length > 0 {
+		sum, err := sumOf(f, 0, p.before.length)
+		return err == nil && sum == p.before.sum
+	}
 	head := make([]byte, min(p.offset, headBytes))
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return false
@@ -157,11 +161,11 @@ func isCopyName(base, name string) bool {
 	return ok
 }
 
-// endsLine reports whether p is after a newline in f.
+// endsLine reports whether p is after a newline in f, or at a beginning that it identifies.
 func (p *place) endsLine(f *content) bool {
 	var last [1]byte
 	if p.offset == 0 {
-		return false
+		return p.before.length > 0
 	}
 	_, err := f.ReadAt(last[:], p.offset-1)
 	return err == nil && bytes.Equal(last[:], []byte{'\n'})

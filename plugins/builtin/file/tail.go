@@ -128,7 +128,7 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 		return t.open()
 	}
 	replaced, err := t.observe()
-	if err != nil || t.assembler != nil && t.assembler.ends {
+	if err != nil || t.assembler.isOpen() && t.assembler.ends {
 		return err == nil, err
 	}
 	err = t.fill(ctx)
@@ -176,6 +176,9 @@ func (t *tail) carryOn(f *content, p place) error {
 		return fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
 	t.lines = lines{file: f, offset: p.offset, before: p.before}
+	if p.offset == 0 {
+		t.before = window{}
+	}
 	if t.assembler == nil {
 		t.lines.begins = t.groupBegin
 	}
