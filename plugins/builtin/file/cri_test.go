@@ -225,7 +225,7 @@ func BenchmarkContainerLogs(b *testing.B) {
 			b.SetBytes(int64(text.Len() / lines))
 			b.ReportAllocs()
 			b.ResetTimer()
-			n := 0
+			n, before := 0, cpuTime(b)
 			for n < b.N {
 				s := open(b, path, nil, "format", format)
 				for got := 0; got < lines && n < b.N; {
@@ -237,6 +237,7 @@ func BenchmarkContainerLogs(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(n), "cpu-ns/record")
 		})
 	}
 }
