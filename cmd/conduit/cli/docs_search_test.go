@@ -38,6 +38,8 @@ func TestDocsAreFound(t *testing.T) {
 		"deduplicate":          "processor-dedupe.html",
 		"anonymize":            "processor-field.mask.html",
 		"mariadb cdc":          "connector-mysql.html",
+		"kubernetes logs":      "container-logs.html",
+		"container logs":       "container-logs.html",
 		"kafka commit offsets": "connector-kafka.html#source.commitOffsetsSize",
 		"no such thing qx":     "",
 	} {

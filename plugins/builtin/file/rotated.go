@@ -155,7 +155,7 @@ func (t *tail) copyAmong(files []rotated) *rotated {
 		if r.packed == "" || r.order == "" || p.offset == 0 || !canUnpack(t.compression, r.name+r.packed) {
 			continue
 		}
-		if t.copied == r.name {
+		if t.copied != nil && os.SameFile(r.info, t.copied) && r.info.Size() == t.copied.Size() {
 			return r
 		}
 		f, err := t.openRegular(r.name + r.packed)
@@ -165,7 +165,7 @@ func (t *tail) copyAmong(files []rotated) *rotated {
 		same := p.isIn(f, false)
 		f.Close()
 		if same {
-			t.copied = r.name
+			t.copied = r.info
 			return r
 		}
 	}

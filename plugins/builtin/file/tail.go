@@ -29,23 +29,23 @@ type tail struct {
 	path  string
 	log   *slog.Logger
 
-	lines                // of the open file; lines.file is nil without one
-	assembler *assembler // nil: each line, or group, is a record
-	start     int64      // number of the first line of the last returned group
-	line      int64      // number of the last returned line
-	grew      time.Time  // time of the last successful read
-	gone      time.Time  // since when the path is free; zero: it is not
-	inode     uint64     // inode of the open file
-	written   time.Time  // last observed modification time of the open file
-	size      int64      // last observed size of the open file on disk
-	switches  int64      // number of earlier files or contents
-	head      []byte     // beginning of the open file up to headBytes, as far as read
-	last      []byte     // last bytes read from the open file, up to headBytes
-	ended     bool       // nothing will be added to the open file
-	atEnd     bool       // the last attempt to read the open file reached its end
-	ebbed     time.Time  // time of that attempt
-	previous  place      // end of the file before the open one, if that was read
-	copied    string     // name of the compressed copy of the open file, without its extension; empty: unknown
+	lines                 // of the open file; lines.file is nil without one
+	assembler *assembler  // nil: each line, or group, is a record
+	start     int64       // number of the first line of the last returned group
+	line      int64       // number of the last returned line
+	grew      time.Time   // time of the last successful read
+	gone      time.Time   // since when the path is free; zero: it is not
+	inode     uint64      // inode of the open file
+	written   time.Time   // last observed modification time of the open file
+	size      int64       // last observed size of the open file on disk
+	switches  int64       // number of earlier files or contents
+	head      []byte      // beginning of the open file up to headBytes, as far as read
+	last      []byte      // last bytes read from the open file, up to headBytes
+	ended     bool        // nothing will be added to the open file
+	atEnd     bool        // the last attempt to read the open file reached its end
+	ebbed     time.Time   // time of that attempt
+	previous  place       // end of the file before the open one, if that was read
+	copied    os.FileInfo // compressed copy of the open file; nil: unknown
 	skips     *progress.Skips
 }
 
@@ -185,7 +185,7 @@ func (t *tail) carryOn(f *content, p place) error {
 	t.gone = time.Time{}
 	t.line, t.switches = p.line, p.switches
 	t.inode, t.written, t.size = inodeOf(info), info.ModTime(), info.Size()
-	t.head, t.last, t.ended, t.atEnd, t.copied = nil, nil, false, false, ""
+	t.head, t.last, t.ended, t.atEnd, t.copied = nil, nil, false, false, nil
 	return t.readHead()
 }
 
