@@ -41,13 +41,13 @@ type pending struct {
 	ends  bool // it becomes a record as it is
 }
 
-// piece is a line or a group, or a part of it.
+// piece is text that becomes a record: a line or a group, or the beginning of one.
 type piece struct {
 	open     bool
 	place    place // before its first line
 	distance int64 // of place
-	first    int64 // number of its first line
-	created  int64 // time of its first line
+	first    int64 // line number, from 1
+	created  int64 // Unix nanoseconds, from its first line
 	text     []byte
 	borrowed bool  // text shares the memory of read content
 	cut      bool  // an end of a line is missing
@@ -148,7 +148,8 @@ func (a *assembler) end() bool {
 	return true
 }
 
-// expire ends what has waited long enough at a time when there was nothing to read. It reports whether anything has.
+// expire ends the unfinished records that have waited long enough. at is the latest time at which there was nothing to
+// read. It reports whether there are any.
 func (a *assembler) expire(at time.Time) bool {
 	for i := range a.pending {
 		p := &a.pending[i]

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// TestContainersSource reads the logs of several pods, in which partial lines of two streams interleave, and which the
-// kubelet rotates and compresses. Each line arrives whole, in the order of its stream.
+// TestContainersSource reads the logs of several pods. Partial lines of two streams interleave in them, and the logs are
+// rotated and compressed like those of the kubelet. Whole lines must arrive, in order within each stream.
 func TestContainersSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	logs := &containerLogs{known: map[int]int{}, rotated: map[int]string{}}
@@ -65,8 +65,7 @@ func (c *containerLogs) system(t *testing.T, dir string) *kill.System {
 	}
 }
 
-// produce writes numbers to the log of one pod. The lines of a stream are divided into parts, and those of the other
-// stream come between them.
+// produce writes numbers to the log of one pod. It divides long lines into parts, and mixes the parts of both streams.
 func (c *containerLogs) produce(ctx context.Context, first, n int) error {
 	pod := first % pods
 	for i := range n {
