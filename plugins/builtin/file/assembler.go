@@ -337,7 +337,7 @@ func (s *single) assemble(to *maker, from place, line []byte) {
 	}
 	distance := a.zero + from.offset
 	if from.offset == 0 {
-		if from.before.add(s.head); s.previous.offset > 0 {
+		if from.before.add(s.head); s.previous.isKnown() {
 			from = s.previous
 		}
 	}

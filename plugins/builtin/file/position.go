@@ -31,6 +31,9 @@ type place struct {
 	passed [lanes]int64
 }
 
+// isKnown reports whether content identifies the place.
+func (p *place) isKnown() bool { return p.offset > 0 || p.before.length > 0 }
+
 // isBegun reports whether something before or behind the place is in records.
 func (p *place) isBegun() bool { return p.offset > 0 || p.passed != [lanes]int64{} }
 

@@ -401,7 +401,7 @@ func (s *single) records(most int, prefix []byte) []record.Record {
 // position returns the place after the last record.
 func (s *single) position() place {
 	p := s.previous
-	if s.offset > 0 || p.offset == 0 {
+	if s.offset > 0 || !p.isKnown() {
 		p = place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.of(s.head, s.offset),
 			switches: s.switches, before: s.before}
 	}

@@ -44,7 +44,7 @@ type tail struct {
 	ended     bool        // nothing will be added to the open file
 	atEnd     bool        // the last attempt to read the open file reached its end
 	ebbed     time.Time   // time of that attempt
-	previous  place       // end of the file before the open one, if that was read
+	previous  place       // beginning of the open file, or the same place in another form: the end of the file before it
 	copied    os.FileInfo // compressed copy of the open file; nil: unknown
 	skips     *progress.Skips
 }
@@ -165,6 +165,9 @@ func (t *tail) open() (bool, error) {
 func (t *tail) use(f *content, p place) error {
 	t.assembler.resume(t.path, &p)
 	t.previous = place{}
+	if p.offset == 0 {
+		t.previous, t.previous.passed = p, [lanes]int64{}
+	}
 	return t.carryOn(f, p)
 }
 
