@@ -337,9 +337,7 @@ func (s *single) assemble(to *maker, from place, line []byte) {
 	}
 	distance := a.zero + from.offset
 	if from.offset == 0 {
-		if from.before.add(s.head); s.previous.isKnown() {
-			from = s.previous
-		}
+		from.before.add(s.head)
 	}
 	switch {
 	case distance < a.until[l.lane]: // it is in a record
@@ -349,9 +347,7 @@ func (s *single) assemble(to *maker, from place, line []byte) {
 		p := s.position()
 		to.addTo(l.lane, l.created, &p, s.start, l.text)
 	default:
-		if from.head == 0 {
-			from.head = s.identity.of(s.head, from.offset)
-		}
+		from.head = s.identity.of(s.head, from.offset)
 		p := piece{place: from, distance: distance, first: s.start, created: l.created, text: l.text, borrowed: true}
 		if done, ok := a.take(l.lane, &p, l.partial, s.grew); ok {
 			s.finished(to, l.lane, &done)
