@@ -435,6 +435,16 @@ func TestPartialLines(t *testing.T) {
 			t.Errorf("%d bytes are unread in the end", n)
 		}
 	})
+	runVirtual(t, "end of the pipeline behind a rotation", func(t *testing.T) {
+		path := newPath(t)
+		write(t, path, when+"stdout P a\n")
+		s := open(t, path, nil, "format", "cri")
+		wantPartial(t, s.readFor(time.Second))
+		rename(t, path, path+".1")
+		write(t, path, when+"stdout F b\n")
+		s.Source.(*file.Source).Finish()
+		wantPartial(t, s.readFor(time.Second), "ab")
+	})
 	runVirtual(t, "the file is cut off", func(t *testing.T) {
 		path := newPath(t)
 		write(t, path, when+"stdout P a…\n"+when+"stderr F e\n")
