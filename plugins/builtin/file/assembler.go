@@ -80,31 +80,25 @@ func (h *held) free(n int) {
 // isContainer reports whether files are the logs of containers.
 func (o *options) isContainer() bool { return o.format != formatLines && o.csv == nil }
 
-// newAssembler returns an assembler for the file at a path; nil if each line is a record as it is.
-func (o *options) newAssembler() *assembler {
+// newAssembler returns an assembler for one file; nil if each line, or group, is a record as it is.
+func newAssembler(o *options) *assembler {
 	if !o.isContainer() {
 		return nil
 	}
-	return &assembler{parser: logParser{format: o.format}, begins: o.groupBegin, wait: o.partialWait, groups: o.groupWait,
-		held: &o.held}
+	return &assembler{parser: logParser{format: o.format}, begins: o.groupBegin, wait: o.partialWait,
+		groups: o.groupWait, held: &o.held}
 }
 
 // drop drops everything unfinished.
 func (a *assembler) drop() {
-	if a == nil {
-		return
-	}
 	for i := range a.pending {
 		a.held.free(len(a.pending[i].line.text) + len(a.pending[i].group.text))
 	}
 	a.pending, a.ends = [len(streams)]pending{}, false
 }
 
-// resume drops everything unfinished, and continues at p.
+// resume drops everything unfinished, and continues at p in the file at a path.
 func (a *assembler) resume(path string, p *place) {
-	if a == nil {
-		return
-	}
 	a.drop()
 	a.origin, a.warned = containerOf(path), false
 	a.zero, a.until, a.latest = -p.offset, p.passed, 0
@@ -114,16 +108,15 @@ func (a *assembler) resume(path string, p *place) {
 }
 
 // nextFile continues in another file, behind size bytes of the open one.
-func (a *assembler) nextFile(size int64) {
-	if a != nil {
-		a.zero += size
-	}
-}
+func (a *assembler) nextFile(size int64) { a.zero += size }
 
 // isOpen reports whether a record is unfinished.
 func (a *assembler) isOpen() bool {
-	return a != nil && (a.pending[laneOut].first() != nil || a.pending[laneErr].first() != nil)
+	return a.pending[laneOut].first() != nil || a.pending[laneErr].first() != nil
 }
+
+// ending reports whether unfinished records become records next.
+func (a *assembler) ending() bool { return a.ends && a.isOpen() }
 
 // first returns the piece that began first; nil if nothing is unfinished.
 func (p *pending) first() *piece {
@@ -148,8 +141,8 @@ func (a *assembler) end() bool {
 	return true
 }
 
-// expire ends the unfinished records that have waited long enough. at is the latest time at which there was nothing to
-// read. It reports whether there are any.
+// expire ends the unfinished records that have waited long enough. at is the latest time at which there was nothing
+// to read. It reports whether any end.
 func (a *assembler) expire(at time.Time) bool {
 	for i := range a.pending {
 		p := &a.pending[i]
@@ -261,9 +254,6 @@ func (a *assembler) keep() {
 
 // hold moves p, the place at an offset of the open file, back to the first line that is not in a record yet.
 func (a *assembler) hold(p *place, offset int64) {
-	if a == nil {
-		return
-	}
 	now := a.zero + offset
 	if now >= a.latest && !a.isOpen() {
 		return
@@ -287,9 +277,6 @@ func (a *assembler) hold(p *place, offset int64) {
 
 // waiting returns the number of bytes between the first line that is not in a record yet and an offset.
 func (a *assembler) waiting(offset int64) (n int64) {
-	if a == nil {
-		return 0
-	}
 	for i := range a.pending {
 		if first := a.pending[i].first(); first != nil {
 			n = max(n, a.zero+offset-first.distance)
@@ -298,28 +285,21 @@ func (a *assembler) waiting(offset int64) (n int64) {
 	return n
 }
 
-// ends reports whether unfinished records end now: they have waited long enough, or nothing follows.
-func (s *single) ends() bool {
-	a := s.assembler
-	return a.isOpen() && (a.ends || s.atEnd && !s.ended && (s.finish.Load() && a.end() || a.expire(s.ebbed)))
-}
-
-// assembled converts buffered lines of a container to up to most records. Their positions begin with prefix.
-func (s *single) assembled(most int, prefix []byte) []record.Record {
-	a := s.assembler
+// records converts up to most buffered lines of s. Their positions begin with prefix.
+func (a *assembler) records(s *single, most int, prefix []byte) []record.Record {
 	to := &maker{most: min(most, bytes.Count(s.buf, newline)+2), common: a.origin, more: 2, prefix: prefix}
 	s.identity = headIdentity{}
 	for len(to.records) < to.most {
 		if a.ends {
 			if done, lane, ok := a.ended(); ok {
-				s.finished(to, lane, &done)
+				a.finished(s, to, lane, &done)
 			}
 			continue
 		}
 		from := place{offset: s.offset, line: s.line, inode: s.inode, switches: s.switches, before: s.before}
 		line, ok := s.next()
 		if ok {
-			s.assemble(to, from, line)
+			a.assemble(s, to, from, line)
 		} else if !s.ends() {
 			break
 		}
@@ -329,8 +309,7 @@ func (s *single) assembled(most int, prefix []byte) []record.Record {
 }
 
 // assemble takes a line that begins at a place.
-func (s *single) assemble(to *maker, from place, line []byte) {
-	a := s.assembler
+func (a *assembler) assemble(s *single, to *maker, from place, line []byte) {
 	l, err := a.parser.parse(line)
 	if err != nil {
 		l.lane = laneOther
@@ -342,7 +321,7 @@ func (s *single) assemble(to *maker, from place, line []byte) {
 	switch {
 	case distance < a.until[l.lane]: // it is in a record
 	case err != nil:
-		s.refused(to, from.offset, line, err)
+		a.refused(s, to, from.offset, line, err)
 	case !l.partial && a.begins == nil && !a.pending[l.lane].line.open: // the usual line
 		p := s.position()
 		to.addTo(l.lane, l.created, &p, s.start, l.text)
@@ -350,13 +329,13 @@ func (s *single) assemble(to *maker, from place, line []byte) {
 		from.head = s.identity.of(s.head, from.offset)
 		p := piece{place: from, distance: distance, first: s.start, created: l.created, text: l.text, borrowed: true}
 		if done, ok := a.take(l.lane, &p, l.partial, s.grew); ok {
-			s.finished(to, l.lane, &done)
+			a.finished(s, to, l.lane, &done)
 		}
 	}
 }
 
 // finished makes a record of a piece, unless it is too long.
-func (s *single) finished(to *maker, lane int, p *piece) {
+func (a *assembler) finished(s *single, to *maker, lane int, p *piece) {
 	if p.omitted > 0 {
 		s.tooLong(p.first, p.place.offset, p.omitted)
 		return
@@ -369,7 +348,7 @@ func (s *single) finished(to *maker, lane int, p *piece) {
 }
 
 // refused makes a record of a line that cannot be parsed. The line is its payload, and the metadata has the error.
-func (s *single) refused(to *maker, offset int64, line []byte, err error) {
+func (a *assembler) refused(s *single, to *maker, offset int64, line []byte, err error) {
 	format, other := s.format, "docker"
 	if format == "docker" {
 		other = "cri"
@@ -379,8 +358,8 @@ func (s *single) refused(to *maker, offset int64, line []byte, err error) {
 	}
 	err = fmt.Errorf("cannot parse line %d of %s at offset %d as %s: %w; the payload is the whole line: set format to %s "+
 		"or lines, or exclude the file", s.start, s.path, offset, format, err, other)
-	if !s.assembler.warned {
-		s.assembler.warned = true
+	if !a.warned {
+		a.warned = true
 		s.log.Warn("line is not in the format of the log of a container, reading it as it is", "path", s.path, "line",
 			s.start, "offset", offset, "err", err)
 	}

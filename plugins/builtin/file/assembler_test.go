@@ -517,11 +517,11 @@ func TestLongPartialLines(t *testing.T) {
 	})
 }
 
-// TestNoLinesOfContainersOnTheRawLane checks the reason.
+// TestNoRawLaneForContainers checks the reason.
 func TestNoRawLaneForContainers(t *testing.T) {
 	for _, format := range []string{"cri", "docker", "auto"} {
 		s := open(t, newPath(t), nil, "format", format)
-		if got := s.Source.(*file.Source).NoLines(); got != "format "+format+" takes lines apart" {
+		if got := s.Source.(*file.Source).NoLines(); got != "format "+format+" parses the lines" {
 			t.Errorf("got %q", got)
 		}
 	}

@@ -142,7 +142,8 @@ func (f *follower) wanted() func(path string) bool {
 // follow adds a file. The caller sorts the files afterwards.
 func (f *follower) follow(path string) *single {
 	one := &single{tail: f.tail}
-	one.path, one.assembler = path, f.newAssembler()
+	one.path = path
+	one.assembler = newAssembler(f.options)
 	f.files[path] = one
 	f.order = append(f.order, one)
 	return one

@@ -27,7 +27,9 @@ func (s *single) park(err error) {
 		at.place = s.position()
 	}
 	at.next = time.Now().Add(at.rest)
-	s.assembler.drop()
+	if s.assembler != nil {
+		s.assembler.drop()
+	}
 	_ = s.close() // nothing was written to it
 	s.parked = at
 	if s.skips.Add(s.path, err) {

@@ -75,7 +75,7 @@ func (f *follower) turn() {
 // mayRest reports whether the open file was read to its end and can be closed. With finish, the end of a file completes
 // its last line.
 func (s *single) mayRest(finish bool) bool {
-	return s.atEnd && !s.ended && s.gone.IsZero() && !s.long && !s.hole && s.skip == 0 && !s.assembler.isOpen() &&
+	return s.atEnd && !s.ended && s.gone.IsZero() && !s.long && !s.hole && s.skip == 0 && !s.isOpen() &&
 		bytes.IndexByte(s.buf, '\n') < 0 && !(finish && len(s.buf) > 0)
 }
 
@@ -102,5 +102,8 @@ func (s *single) behind() int64 {
 	if s.resting != nil {
 		return s.resting.left
 	}
-	return s.tail.behind() + s.assembler.waiting(s.offset)
+	if s.assembler != nil {
+		return s.tail.behind() + s.assembler.waiting(s.offset)
+	}
+	return s.tail.behind()
 }

@@ -144,7 +144,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 		s.reader = f
 		return f.open(pos)
 	}
-	t.assembler = t.newAssembler()
+	t.assembler = newAssembler(s.options)
 	one := &single{tail: t}
 	s.reader = one
 	return one.open(pos, state)
@@ -374,7 +374,7 @@ func (s *single) close() error {
 // records converts up to most buffered lines to records. Their positions begin with prefix.
 func (s *single) records(most int, prefix []byte) []record.Record {
 	if s.assembler != nil {
-		return s.assembled(most, prefix)
+		return s.assembler.records(s, most, prefix)
 	}
 	line, ok := s.next()
 	if !ok {
@@ -405,7 +405,9 @@ func (s *single) position() place {
 		p = place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.of(s.head, s.offset),
 			switches: s.switches, before: s.before}
 	}
-	s.assembler.hold(&p, s.offset)
+	if s.assembler != nil {
+		s.assembler.hold(&p, s.offset)
+	}
 	return p
 }
 

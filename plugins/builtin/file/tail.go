@@ -44,6 +44,7 @@ type tail struct {
 	ended     bool        // nothing will be added to the open file
 	atEnd     bool        // the last attempt to read the open file reached its end
 	ebbed     time.Time   // time of that attempt
+	final     bool        // nothing followed in that attempt, after Finish
 	previous  place       // beginning of the open file, or the same place in another form: the end of the file before it
 	copied    os.FileInfo // compressed copy of the open file; nil: unknown
 	skips     *progress.Skips
@@ -75,10 +76,24 @@ func (t *tail) next() ([]byte, bool) {
 			return line, ok
 		}
 		t.tooLong(t.start, t.offset-t.omitted.bytes, t.omitted.bytes)
-		if t.assembler.end() { // the line may have been a part of what is unfinished
+		if t.endRecords() { // the line may have been a part of what is unfinished
 			return nil, false
 		}
 	}
+}
+
+// isOpen reports whether a record is unfinished.
+func (t *tail) isOpen() bool { return t.assembler != nil && t.assembler.isOpen() }
+
+// endRecords reports whether records are unfinished. If so, they end as they are, before anything else is read.
+func (t *tail) endRecords() bool { return t.assembler != nil && t.assembler.end() }
+
+// ends reports whether unfinished records end now: they have waited long enough, or nothing follows.
+func (t *tail) ends() bool {
+	if !t.isOpen() {
+		return false
+	}
+	return t.assembler.ending() || t.atEnd && !t.ended && (t.final && t.endRecords() || t.assembler.expire(t.ebbed))
 }
 
 // tooLong reports that a line is skipped.
@@ -127,13 +142,14 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 	if t.file == nil {
 		return t.open()
 	}
+	finish := t.finish.Load()
 	replaced, err := t.observe()
-	if err != nil || t.assembler.isOpen() && t.assembler.ends {
+	if err != nil || t.assembler != nil && t.assembler.ending() {
 		return err == nil, err
 	}
 	err = t.fill(ctx)
 	if t.atEnd = errors.Is(err, io.EOF); t.atEnd && t.assembler != nil {
-		t.ebbed = time.Now()
+		t.ebbed, t.final = time.Now(), finish && !replaced
 	}
 	switch {
 	case err == nil:
@@ -163,7 +179,9 @@ func (t *tail) open() (bool, error) {
 
 // use begins to read after p in the file f.
 func (t *tail) use(f *content, p place) error {
-	t.assembler.resume(t.path, &p)
+	if t.assembler != nil {
+		t.assembler.resume(t.path, &p)
+	}
 	t.previous = place{}
 	if p.offset == 0 {
 		t.previous, t.previous.passed = p, [lanes]int64{}
@@ -205,13 +223,15 @@ func (t *tail) leave() (bool, error) {
 		t.file.Close()
 		return true, t.carryOn(f, p)
 	}
-	if f == nil && t.assembler.end() {
+	if f == nil && t.endRecords() {
 		return true, nil
 	}
 	if t.offset > 0 {
 		t.previous = t.place()
 	}
-	t.assembler.nextFile(t.offset)
+	if t.assembler != nil {
+		t.assembler.nextFile(t.offset)
+	}
 	t.file.Close()
 	t.lines = lines{}
 	t.line, t.switches = 0, t.switches+1
@@ -318,7 +338,7 @@ func (t *tail) restart() error {
 		t.lines = lines{}
 		return t.carryOn(copied, p)
 	}
-	if t.assembler.end() { // first
+	if t.endRecords() { // first
 		return nil
 	}
 	t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path,
