@@ -164,7 +164,7 @@ func (c *container) finish() {
 	c.unwritten = nil
 }
 
-// grouped returns the groups of lines, each of which begins with "#".
+// grouped joins lines to groups. A line with "#" in front begins a group.
 func grouped(lines []string) (groups []string) {
 	for _, line := range lines {
 		if len(groups) == 0 || strings.HasPrefix(line, "#") {
@@ -199,7 +199,7 @@ func (h *history) open(pos record.Position) {
 	}
 }
 
-// reads reads what there is.
+// reads accepts the records that arrive within a time.
 func (h *history) reads(d time.Duration) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), d)
 	defer cancel()
@@ -279,7 +279,7 @@ func (h *history) run() {
 	}
 }
 
-// check compares the accepted records with what was written.
+// check compares the accepted records with the written lines.
 func (h *history) check() {
 	h.t.Helper()
 	got := map[string][]string{}
@@ -308,8 +308,8 @@ func (h *history) check() {
 	}
 }
 
-// TestHistoriesOfContainers compares random histories with their model: each line is in one record, whole and in the
-// order of its stream, whatever was rotated, and wherever reading was interrupted.
+// TestHistoriesOfContainers compares random histories with their model: each line is in one record, whole and in order
+// within its stream, although logs are rotated and reading is interrupted anywhere.
 func TestHistoriesOfContainers(t *testing.T) {
 	t.Parallel()
 	for i := range *histories {
@@ -486,7 +486,8 @@ func TestLongPartialLines(t *testing.T) {
 		if got := texts(s.readFor(time.Second)); !slices.Equal(got, []string{"e", "f"}) {
 			t.Fatalf("got %.100q", got)
 		}
-		s.leavesOut("line 2 of "+path, fmt.Sprintf("it has %d bytes from offset %d on", 17*part+1, len(when)+len("stderr F e\n")))
+		s.leavesOut("line 2 of "+path, fmt.Sprintf("it has %d bytes from offset %d on", 17*part+1,
+			len(when)+len("stderr F e\n")))
 		if n := file.Held(s.Source); n != 0 {
 			t.Errorf("%d bytes are held", n)
 		}

@@ -23,9 +23,9 @@ const (
 	keyPartial = "file.partial" // "true" for a line whose end is missing
 )
 
-// containerOf returns the metadata of the container whose log is at a path, as far as the names of files and directories
-// have it: those of the kubelet, NAMESPACE_POD_UID/CONTAINER/RESTARTS.log and the links
-// POD_NAMESPACE_CONTAINER-ID.log to them, and those of Docker, ID/ID-json.log.
+// containerOf returns the metadata of the container whose log is at a path, as far as the path has it. The kubelet
+// names logs NAMESPACE_POD_UID/CONTAINER/RESTARTS.log, and links to them POD_NAMESPACE_CONTAINER-ID.log. Docker names
+// them ID/ID-json.log.
 func containerOf(path string) (m record.Metadata) {
 	m.Set(keyPath, path)
 	path = filepath.Clean(path)

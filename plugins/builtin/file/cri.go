@@ -312,8 +312,8 @@ func (p *logParser) time(b []byte) (ns int64, n int) {
 	return (p.begin+int64(tens*10+ones)-offset)*int64(time.Second) + fraction, at + length
 }
 
-// zone parses Z, or an offset such as +02:00, at the beginning of b. It returns the seconds east of UTC, and the length;
-// 0 if there is no zone.
+// zone parses Z, or an offset such as +02:00, at the beginning of b. It returns the seconds east of UTC, and the
+// length, which is 0 if there is no zone.
 func zone(b []byte) (seconds int64, n int) {
 	if len(b) > 0 && b[0] == 'Z' {
 		return 0, 1

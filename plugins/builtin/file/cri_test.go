@@ -104,7 +104,7 @@ func FuzzLinesOfContainers(f *testing.F) {
 			want, ok := simple(line)
 			control := strings.ContainsFunc(line, func(r rune) bool { return r < ' ' })
 			if quick && (control || !utf8.ValidString(line)) {
-				continue // no valid JSON, and the text is what it is
+				continue // no valid JSON, but text
 			}
 			if ok != (err == nil) || ok && got != want {
 				t.Errorf("%s of %q: got %+v and %v, want %+v and %v", format, line, got, err, want, ok)

@@ -115,7 +115,9 @@ func parsePosition(pos record.Position) (place, error) {
 	}
 	if len(fields) >= 7 {
 		sum := uint64(number(fields[6], 16))
-		if p.before = (window{number(fields[5], 10), uint32(sum)}); sum > math.MaxUint32 || p.before.length > p.offset && p.passed == [lanes]int64{} {
+		p.before = window{number(fields[5], 10), uint32(sum)}
+		behind := p.offset == 0 && p.passed != [lanes]int64{}
+		if sum > math.MaxUint32 || p.before.length > p.offset && !behind {
 			err = notPosition(pos)
 		}
 	}

@@ -224,6 +224,7 @@ func TestOpenRefusesPositions(t *testing.T) {
 	for _, pos := range []string{
 		"x", "-1", "1;2", "1;2;3;4;x", "1;2;z;4;5", "9999999999999999999",
 		"1;2;3;4;5;6", "1;2;3;4;5;6;7", "9;2;3;4;5;6;1ffffffff",
+		"9;2;3;4;5;6;7;8", "9;2;3;4;5;6;7;8,9", "9;2;3;4;5;6;7;8,9,x", "9;2;3;4;5;10;7;8,9,0", "0;2;3;4;5;6;7;0,0,0",
 	} {
 		if _, err := tryOpen(t, path, record.Position(pos)); err == nil {
 			t.Errorf("opened at position %q", pos)

@@ -43,7 +43,7 @@ type tail struct {
 	last      []byte      // last bytes read from the open file, up to headBytes
 	ended     bool        // nothing will be added to the open file
 	atEnd     bool        // the last attempt to read the open file reached its end
-	ebbed     time.Time   // time of that attempt
+	ebbed     time.Time   // when that attempt was made
 	final     bool        // nothing followed in that attempt, after Finish
 	previous  place       // beginning of the open file, or the same place in another form: the end of the file before it
 	copied    os.FileInfo // compressed copy of the open file; nil: unknown
@@ -76,7 +76,7 @@ func (t *tail) next() ([]byte, bool) {
 			return line, ok
 		}
 		t.tooLong(t.start, t.offset-t.omitted.bytes, t.omitted.bytes)
-		if t.endRecords() { // the line may have been a part of what is unfinished
+		if t.endRecords() { // the line may have been a part of an unfinished record
 			return nil, false
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 )
 
-// TestContainersSource reads the logs of several pods. Partial lines of two streams interleave in them, and the logs are
-// rotated and compressed like those of the kubelet. Whole lines must arrive, in order within each stream.
+// TestContainersSource reads the logs of several pods. Partial lines of two streams interleave in them, and they are
+// rotated and compressed as the kubelet does. Whole lines must arrive, in order within each stream.
 func TestContainersSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	logs := &containerLogs{known: map[int]int{}, rotated: map[int]string{}}
@@ -65,7 +65,7 @@ func (c *containerLogs) system(t *testing.T, dir string) *kill.System {
 	}
 }
 
-// produce writes numbers to the log of one pod. It divides long lines into parts, and mixes the parts of both streams.
+// produce writes numbers to the log of one pod. It divides long lines, and mixes the parts from both streams.
 func (c *containerLogs) produce(ctx context.Context, first, n int) error {
 	pod := first % pods
 	for i := range n {
