@@ -43,6 +43,7 @@ type instance struct {
 	id       string
 	log      *slog.Logger
 	env      *sdk.Env
+	syncs    *SyncGroup // nil if the host syncs nothing for its connectors
 	timeouts Timeouts
 	calls    calls
 
@@ -61,6 +62,7 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas,
 		AllowPath: b.allowPath, Budget: b.budget}
 	if b.syncs != nil {
+		in.syncs = b.syncs
 		in.env.Defer = func(m sdk.Syncer) { b.syncs.Defer(in.id, m) }
 	}
 	if b.buffer != nil {
@@ -68,6 +70,16 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	}
 	in.timeouts = b.timeouts
 	in.main, in.acks = newSerializer(), newSerializer()
+}
+
+// SyncAlone syncs what the connector writes under its own id instead of that of its pipeline: a connector whose records
+// are acknowledged apart from those of the pipeline must not delay the pipeline's checkpoints. It must be called before
+// Open.
+func (in *instance) SyncAlone() {
+	if in.env.Defer != nil {
+		syncs := in.syncs
+		in.env.Defer = func(m sdk.Syncer) { syncs.Defer(in.id+":", m) }
+	}
 }
 
 // LogThrough wraps the log handler for the connector, and for messages about it, with wrap. It must be called before

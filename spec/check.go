@@ -30,6 +30,7 @@ func check(r *report, at string, p *Pipeline) {
 	})
 	checkProcessors(r, at+"/processors", p.Processors)
 	checkRoutes(r, at, p)
+	checkIsolation(r, at, p)
 	checkDeadLetterQueue(r, at+"/dead-letter-queue", &p.DeadLetterQueue)
 	for _, one := range CheckInstances(p, false) {
 		r.add(at+one.Path, one.Severity, one.Code, "%s", one.Message)

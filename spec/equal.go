@@ -31,10 +31,11 @@ func equalProcessors(a, b Processor) bool {
 		maps.Equal(a.Settings, b.Settings)
 }
 
-// SameSystem reports whether c and o are the same plugin with the same settings, whatever
+// SameSystem reports whether c and o are the same plugin with the same settings and the same isolation, whatever
 // their ids and names.
 func (c *Connector) SameSystem(o *Connector) bool {
-	return c.Type == o.Type && c.Plugin == o.Plugin && maps.Equal(c.Settings, o.Settings)
+	return c.Type == o.Type && c.Plugin == o.Plugin && maps.Equal(c.Settings, o.Settings) &&
+		c.Isolate.Equal(o.Isolate)
 }
 
 // SameQueue reports whether q and o send refused records to the same place.

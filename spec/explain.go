@@ -73,6 +73,8 @@ func explainText(r *report, at, of string, value any) {
 		r.add(at, SeverityError, CodeInvalid, "%s has a setting without a name", of)
 	case name == "instances":
 		r.add(at, SeverityError, CodeInvalid, "instances of %s must be a number from 1 to 64, or all, not %q", of, text)
+	case name == "age":
+		r.add(at, SeverityError, CodeInvalid, "age of %s must be a duration such as 24h or 1h30m, not %q", of, text)
 	case text == "":
 		r.add(at, SeverityError, CodeRequired, "%s has no %s: %s", of, name, advice(name))
 	default:

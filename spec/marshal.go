@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"strconv"
 	"unicode"
 	"unicode/utf8"
 
@@ -99,9 +100,26 @@ func connectorNode(c *Connector) *yaml.Node {
 	if c.Default {
 		f.Node("default", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})
 	}
+	if c.Isolate != nil {
+		f.Node("isolate", isolationNode(c.Isolate))
+	}
 	f.Texts("settings", c.Settings)
 	addProcessors(&f, c.Processors)
 	return f.Mapping()
+}
+
+func isolationNode(i *Isolation) *yaml.Node {
+	var f yamldoc.Fields
+	if i.Bytes != DefaultIsolationBytes && i.Bytes != 0 {
+		f.Node("bytes", &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.FormatInt(i.Bytes, 10)})
+	}
+	f.Text("age", i.Age, "")
+	f.Text("full", string(i.Full), string(IsolationBlocks))
+	n := f.Mapping()
+	if len(n.Content) == 0 {
+		n.Style = yaml.FlowStyle
+	}
+	return n
 }
 
 // deadLetterQueueNode returns an empty node for the default queue.

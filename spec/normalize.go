@@ -38,6 +38,7 @@ func Normalize(p *Pipeline) {
 		if c.Name == "" {
 			c.Name = c.ID
 		}
+		c.Isolate.normalize()
 		c.Settings = nilIfEmpty(c.Settings)
 		c.Processors = normalizeProcessors(c.Processors)
 	}
@@ -128,6 +129,7 @@ func (p *Pipeline) Clone() *Pipeline {
 	c := *p
 	c.Connectors = slices.Clone(p.Connectors)
 	for i := range c.Connectors {
+		c.Connectors[i].Isolate = c.Connectors[i].Isolate.Clone()
 		c.Connectors[i].Settings = maps.Clone(c.Connectors[i].Settings)
 		c.Connectors[i].Processors = cloneProcessors(c.Connectors[i].Processors)
 	}

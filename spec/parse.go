@@ -96,7 +96,7 @@ func (f *File) read(data []byte, export bool, lookup Lookup) {
 }
 
 // typed are the fields with whole numbers or bools; all other scalars are text.
-var typed = []string{"workers", "window-size", "window-nack-threshold", "default", "keep-original"}
+var typed = []string{"workers", "window-size", "window-nack-threshold", "default", "keep-original", "bytes"}
 
 // grammar defines the meaning of scalars in a pipeline file.
 var grammar = yamldoc.Grammar{

@@ -42,6 +42,7 @@ type Connector struct {
 	Name       string            `json:"name"`
 	Condition  string            `json:"condition,omitempty"` // of a destination: Go template of a bool; empty: always
 	Default    bool              `json:"default,omitempty"`   // of a destination: gets records that no condition matches
+	Isolate    *Isolation        `json:"isolate,omitempty"`   // of a destination: it holds up no other one; nil: it does
 	Settings   map[string]string `json:"settings,omitempty"`
 	Processors []Processor       `json:"processors,omitempty"`
 }

@@ -223,6 +223,8 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 		return s.stall(spec.StallRefuses, refusal.First, "it refuses every record: "+refusal.Text)
 	case waits && s.Doing == measure.Opening:
 		return s.stall(spec.StallStuck, s.Since, "it has not opened yet"+s.last())
+	case waits && s.Doing == measure.Full:
+		return s.stall(spec.StallStuck, s.Since, "its log is full, and full is block"+s.last())
 	case waits && s.Kind == spec.StageProcessor:
 		return s.stall(spec.StallStuck, s.Since, "its call has not returned")
 	case waits:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,17 +76,25 @@ func (q *deadLetterQueue) nack(ctx context.Context, l *DeadLetter) error {
 		exceeded = q.window.Err()
 	}
 	q.mu.Unlock()
-	if err := q.keep(ctx, l); err != nil {
+	if err := q.take(ctx, l); err != nil {
 		return err
 	}
 	if l.Stopped {
 		return refusedBy(l.RefusedBy,
 			Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, brief(l.Err), exceeded)))
 	}
+	return nil
+}
+
+// take keeps a dead letter and, unless it is Stopped, writes it to the queue.
+func (q *deadLetterQueue) take(ctx context.Context, l *DeadLetter) error {
+	if err := q.keep(ctx, l); err != nil || l.Stopped {
+		return err
+	}
 	q.write.Lock()
 	defer q.write.Unlock()
 	if q.over {
-		return context.Cause(ctx)
+		return cmp.Or(context.Cause(ctx), errNotRunning)
 	}
 	return q.put(ctx, l)
 }

@@ -58,6 +58,8 @@ func (d *destinationRun) observe() measure.Stage {
 	case d.unclaimed.Load():
 		o.Doing = measure.Unclaimed
 	case held == 0:
+	case d.waitsForRoom():
+		o.Doing = measure.Full
 	case out.batching.Gathers() && writing == 0:
 		o.Doing = measure.Gathering
 	case out.batching.Limited():

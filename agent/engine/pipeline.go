@@ -187,7 +187,9 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Des
 	if err := start(ctx, p, o, p.Plugins.Destination); err != nil {
 		return err
 	}
-	o.batching = BatchPolicyOf(p.Plugins.WithDefaults(o.plugin, o.settings))
+	if o.isolated() == nil || o.declared.Isolate == nil { // otherwise its log takes any number of records
+		o.batching = BatchPolicyOf(p.Plugins.WithDefaults(o.plugin, o.settings))
+	}
 	return nil
 }
 
@@ -330,6 +332,9 @@ func (r *run) openDestination(
 	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DeadLetterQueue.Tolerant() &&
 		!o.batching.Gathers() {
 		c.StopAndWait()
+	}
+	if i := o.isolated(); i != nil {
+		i.RefuseTo(r.deadLetters)
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
 		return failedIn(o.id, fmt.Errorf("cannot open destination %s: %w", o.id, err))

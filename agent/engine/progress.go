@@ -25,14 +25,15 @@ func (r *run) waitForDrain(ctx context.Context) error {
 }
 
 // progress returns how many of the records written to the destination are settled. The destination counts as idle
-// while its results are being processed, which may take as long as the dead-letter queue does, and while it waits for
-// more records to fill a batch. Accepting records for a batch is an answer, too.
+// while its results are being processed, which may take as long as the dead-letter queue does, while its log has no
+// room, and while it waits for more records to fill a batch. Accepting records for a batch is an answer, too.
 func (d *destinationRun) progress() answerProgress {
 	policy := d.out.Load().batching
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	outstanding := d.written - d.results
-	p := answerProgress{Answers: d.results, Idle: d.idle() || d.settling, Longer: policy.Takes(outstanding)}
+	p := answerProgress{Answers: d.results, Idle: d.idle() || d.settling || d.waitsForRoom(),
+		Longer: policy.Takes(outstanding)}
 	if policy.Waits(outstanding) {
 		p.Answers += d.written
 		p.Idle = p.Idle || !d.writing.Load()

@@ -30,7 +30,8 @@ func (l *Log) Writer() *Writer {
 }
 
 // Append adds the frames of an Encode. It returns at once unless the log is full and set to block. The records are
-// durable once Wait of the Commit returns nil. A nil Commit means that the log is full and the records were dropped.
+// durable once Wait of the Commit returns nil. A nil Commit without an error means that the log is full and the records
+// were dropped.
 func (w *Writer) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 	l := w.log
 	l.mu.Lock()
@@ -42,9 +43,9 @@ func (w *Writer) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 		if w.failures != l.queue.failures {
 			return nil, ErrFailed
 		}
-		dropped, wait := l.retention.makeSpace(frames)
-		if dropped {
-			return nil, nil
+		dropped, wait, err := l.retention.makeSpace(frames)
+		if dropped || err != nil {
+			return nil, err
 		}
 		if !wait {
 			break

@@ -10,6 +10,12 @@ import (
 // Frame is a run of encoded records, ready to be appended.
 type Frame struct{ frame frame }
 
+// Records returns the number of records of the frame.
+func (f *Frame) Records() int { return f.frame.count }
+
+// Bytes returns the size of the frame on disk.
+func (f *Frame) Bytes() int { return len(f.frame.data) }
+
 // typicalRecord is the initial capacity for the encoding of a record, in bytes.
 const typicalRecord = 256
 

@@ -24,6 +24,9 @@ var ErrFailed = errors.New("an earlier write to the spool failed")
 // ErrClosed is returned by calls on a closed log.
 var ErrClosed = errors.New("the spool is closed")
 
+// ErrFull is returned by Append if the log is full and its policy is Refuse.
+var ErrFull = errors.New("the spool is full")
+
 // Options are the settings of Open. The zero value works.
 type Options struct {
 	FS           FS               // nil: files of the machine

@@ -13,6 +13,7 @@ const (
 	Block      Full = iota // new records wait until there is space
 	DropOldest             // the oldest records are dropped, read or not
 	DropNewest             // new records are dropped
+	Refuse                 // Append returns ErrFull
 )
 
 // Limits bound the size and age of a log. Zero means no limit.
@@ -53,9 +54,9 @@ func (r *retention) set(limits Limits) {
 	r.segments.age = limits.Age / segmentParts
 }
 
-// makeSpace makes space for the frames if the log is full. If it cannot, it drops them or reports that they have to
-// wait.
-func (r *retention) makeSpace(frames []Frame) (dropped, wait bool) {
+// makeSpace makes space for the frames if the log is full. If it cannot, it drops them, refuses them, or reports that
+// they have to wait.
+func (r *retention) makeSpace(frames []Frame) (dropped, wait bool, err error) {
 	size, count := int64(0), uint64(0)
 	for i := range frames {
 		size += int64(len(frames[i].frame.data))
@@ -64,17 +65,19 @@ func (r *retention) makeSpace(frames []Frame) (dropped, wait bool) {
 	for r.full(size) {
 		switch r.Full {
 		case Block:
-			return false, true
+			return false, true, nil
+		case Refuse:
+			return false, false, ErrFull
 		case DropNewest:
 			r.drop(count)
-			return true, false
+			return true, false, nil
 		case DropOldest:
 			if !r.dropOldest() {
-				return false, false
+				return false, false, nil
 			}
 		}
 	}
-	return false, false
+	return false, false, nil
 }
 
 // full reports whether size more bytes exceed the size limit, or the oldest records exceed the age limit.

@@ -40,7 +40,9 @@ const (
 	Processing Doing = "processing"
 	Gathering  Doing = "gathering a batch"
 	Throttled  Doing = "throttled"
-	Unclaimed  Doing = "waiting for the cluster" // until the claim on the pipeline is confirmed
+	// Full is the activity of an isolated destination while records wait for room in its log.
+	Full      Doing = "waiting for room in its log"
+	Unclaimed Doing = "waiting for the cluster" // until the claim on the pipeline is confirmed
 )
 
 // Report summarizes the errors that a connector returned or logged since it last passed a record.

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Isolated is a destination that settles a record once it is in a log of its own, and writes it to its system later.
+// Flush and Teardown leave unwritten records in the log.
+type Isolated interface {
+	connector.Destination
+	// RefuseTo sets where the destination sends the records that its system refuses after they were settled. It is
+	// called before Open.
+	RefuseTo(DeadLetterQueue)
+	// WaitsForRoom reports whether a call of Write waits until the log has room.
+	WaitsForRoom() bool
+	// Backlog describes the records that wait in the log; ok is false while the destination is not open or has no log
+	// any more. It is called at any time.
+	Backlog() (b spec.Backlog, ok bool)
+}
+
+// DeadLetterQueue takes refused records of a run from an Isolated destination.
+type DeadLetterQueue interface {
+	// Window returns an empty window that bounds the refused records.
+	Window() DeadLetterWindow
+	// Take takes over a refused record: on return it is durable in the queue of the run, unless Stopped is set. Then
+	// the destination keeps the record, and only the dead-letter store has a copy. An error of the queue ends the run.
+	Take(ctx context.Context, l *DeadLetter) error
+}
+
+// isolated returns the connector as an Isolated one, nil if it is none.
+func (o *opened[C]) isolated() Isolated {
+	i, _ := any(o.connector).(Isolated)
+	return i
+}
+
+// Window implements DeadLetterQueue.
+func (q *deadLetterQueue) Window() DeadLetterWindow {
+	return NewDeadLetterWindow(&q.run.version.Load().declared.DeadLetterQueue)
+}
+
+// Take implements DeadLetterQueue.
+func (q *deadLetterQueue) Take(ctx context.Context, l *DeadLetter) error {
+	err := q.take(ctx, l)
+	switch {
+	case err == nil && !l.Stopped:
+		q.run.Stats.Destination(l.RefusedBy).Nacked.Add(1)
+	case err != nil && ctx.Err() == nil && !errors.Is(err, errNotRunning):
+		q.run.fail(err)
+	}
+	return err
+}
+
+// Backlogs returns the state of every isolated destination by qualified id, nothing while the pipeline does not run. It
+// may be called at any time.
+func (p *Pipeline) Backlogs() map[string]spec.Backlog {
+	r := p.running.Load()
+	if r == nil {
+		return nil
+	}
+	var all map[string]spec.Backlog
+	for _, d := range r.dests {
+		i := d.out.Load().isolated()
+		if i == nil {
+			continue
+		}
+		b, ok := i.Backlog()
+		if !ok {
+			continue
+		}
+		if all == nil {
+			all = map[string]spec.Backlog{}
+		}
+		if b.Error != "" {
+			b.Error = r.redacted(errors.New(b.Error)).Error()
+		}
+		all[d.id] = b
+	}
+	return all
+}
+
+// waitsForRoom reports whether records wait for room in the log of an isolated destination.
+func (d *destinationRun) waitsForRoom() bool {
+	i := d.out.Load().isolated()
+	return i != nil && i.WaitsForRoom()
+}

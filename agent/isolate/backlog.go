@@ -1,0 +1,105 @@
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Backlog implements engine.Isolated.
+func (d *Destination) Backlog() (b spec.Backlog, ok bool) {
+	if !d.opened.Load() || d.Limits == nil && !d.feeder.draining() {
+		return b, false
+	}
+	d.noteRoom()
+	b.Records, b.Bytes = d.reader.Backlog()
+	if b.Records == 0 {
+		b.Bytes = 0
+	} else if at := d.waitsSince(); !at.IsZero() {
+		b.Seconds = max(0, time.Since(at).Seconds())
+	}
+	b.Dropped = d.log.Counts().Dropped
+	if d.Limits != nil {
+		b.Limit = d.Limits.Bytes
+	}
+	d.mu.Lock()
+	if !d.fullAt.IsZero() {
+		b.Full = d.Limits.Policy()
+	}
+	d.mu.Unlock()
+	d.feeder.describe(&b)
+	return b, true
+}
+
+// describe sets the state of the real destination.
+func (f *feeder) describe(b *spec.Backlog) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b.State = f.state
+	if f.err == nil {
+		return
+	}
+	b.Error = f.err.Error()
+	since := f.since
+	b.Since = &since
+	if f.state == spec.BacklogRetrying {
+		at := f.retryAt
+		b.RetryAt = &at
+	}
+}
+
+// waitsSince returns when the oldest record was appended that the real destination has not received; zero if that is
+// unknown.
+func (d *Destination) waitsSince() time.Time {
+	low := d.reader.Low()
+	d.mu.Lock()
+	at, oldest := d.oldestAt, d.oldest
+	d.mu.Unlock()
+	if at == low && !oldest.IsZero() {
+		return oldest
+	}
+	c := d.log.Cursor(low)
+	defer c.Close()
+	c.Bound(1, nil) // one frame
+	if records, _, _ := c.Read(low + 1<<32); len(records) == 0 {
+		return time.Time{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.oldestAt, d.oldest = low, c.Time()
+	return d.oldest
+}
+
+// remove removes the log, whose records have all been received.
+func (d *Destination) remove() error {
+	d.detach()
+	err := d.release()
+	if err == nil {
+		err = Remove(d.Dir)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove the log of the destination %s, which is no longer isolated: %w", d.ID, err)
+	}
+	d.Log.Info("the destination has received all records of its log, which is removed: it is no longer isolated",
+		"connector", d.ID)
+	return nil
+}
+
+// removedSuffix ends the name of a log that is being removed.
+const removedSuffix = "+removed"
+
+// Remove removes the log in dir, which must not be in use. A crash leaves the whole log or none: without the cursor, the
+// records that remain would count as not received.
+func Remove(dir string) error {
+	removed := dir + removedSuffix
+	if err := os.RemoveAll(removed); err != nil { // left by a crash
+		return err
+	}
+	if err := os.Rename(dir, removed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(removed)
+}

@@ -1,0 +1,675 @@
+package isolate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/spoollog"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+const (
+	// Bounds of what is on its way to the real destination. A batch may be larger, and a destination that gathers
+	// records gets as many as it gathers.
+	mostRecords = 16 << 10
+	mostBytes   = 8 << 20
+	// stopTimeout is how long the real destination may take to settle the records on their way, and to be torn down,
+	// when the feeder stops. What it does not settle, it gets again.
+	stopTimeout = 5 * time.Second
+	// mostDelay bounds the time between two attempts.
+	mostDelay = time.Minute
+)
+
+// feeder writes the records of a log to the real destination.
+type feeder struct {
+	*Destination
+	committer *engine.Committer
+
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	reading context.Context // of ctx; ends when the feeder is to read nothing more
+	stop    context.CancelFunc
+	over    chan struct{}  // closed when nothing is written any more
+	saving  sync.WaitGroup // for the committer
+	empty   chan struct{}  // closed when the log of a destination that is no longer isolated is empty
+	commit  notify.Signal  // the committer has saved the cursor, or failed to
+
+	mu      sync.Mutex
+	attempt *attempt // guarded by mu: the current one, nil between two
+	done    uint64   // guarded by mu: all records before this offset are settled
+	saved   uint64   // guarded by mu: the cursor, as of the last save
+	taken   uint64   // guarded by mu: the cursor being saved
+	dirty   bool     // guarded by mu: the committer has been asked for a save and has not begun it
+	health           // guarded by mu
+}
+
+// health is the state of the real destination.
+type health struct {
+	state    string // as in spec.Backlog
+	failures int    // in a row
+	err      error  // the last one
+	since    time.Time
+	retryAt  time.Time
+}
+
+func newFeeder(d *Destination) *feeder {
+	low := d.reader.Low()
+	f := &feeder{Destination: d, over: make(chan struct{}), empty: make(chan struct{}), commit: notify.NewSignal(),
+		done: low, taken: low, saved: low}
+	f.state = spec.BacklogOpening
+	f.committer = &engine.Committer{Store: cursorStore{f}, Interval: d.Interval, Barrier: d.Barrier}
+	if d.KeepDeadLetters != nil {
+		f.committer.Before = func(ctx context.Context, _ []spec.Checkpoint) error { return d.KeepDeadLetters(ctx) }
+	}
+	return f
+}
+
+// begin starts the feeder. It outlives ctx, until end is called.
+func (f *feeder) begin(ctx context.Context) {
+	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	f.reading, f.stop = context.WithCancel(f.ctx)
+	committing, endCommitting := context.WithCancel(context.WithoutCancel(ctx))
+	f.saving.Go(func() { _ = f.committer.Run(committing) }) // it always returns nil
+	go func() {
+		defer close(f.over)
+		defer endCommitting()
+		f.feed()
+	}()
+}
+
+// feed writes the log to the real destination until the feeder stops, and starts the destination again after it failed.
+// A destination that is no longer isolated fails its pipeline instead.
+func (f *feeder) feed() {
+	for {
+		a := newAttempt(f)
+		err := a.run()
+		switch {
+		case a.direct != nil: // the engine owns it from here on
+			return
+		case f.reading.Err() != nil:
+			return
+		case f.Limits == nil:
+			f.settled(0, err)
+			return
+		}
+		if !f.sleep(f.failed(err)) {
+			return
+		}
+	}
+}
+
+// failed records a failure of an attempt and returns the time before the next.
+func (f *feeder) failed(err error) time.Duration {
+	f.mu.Lock()
+	first := f.failures == 0
+	f.failures++
+	if f.err = err; first {
+		f.since = time.Now()
+	}
+	wait := min(f.Delay(f.failures), mostDelay)
+	f.state, f.retryAt = spec.BacklogRetrying, time.Now().Add(wait)
+	f.mu.Unlock()
+	f.Log.Warn("an isolated destination failed, trying again", "connector", f.ID, "retry_in", wait.String(), "err", err)
+	if first {
+		f.Event(spec.EventWarning, "IsolatedFailed", fmt.Sprintf("destination %s failed and is tried again, while its "+
+			"records wait in its log: %v", f.ID, err))
+	}
+	return wait
+}
+
+// passed records that the real destination settled records.
+func (f *feeder) passed() {
+	f.mu.Lock()
+	failures, since := f.failures, f.since
+	f.health = health{state: f.state}
+	f.mu.Unlock()
+	if failures > 0 {
+		f.Log.Info("an isolated destination takes records again", "connector", f.ID, "failures", failures)
+		f.Event(spec.EventNormal, "IsolatedDelivering", fmt.Sprintf("destination %s takes records again, after %s", f.ID,
+			time.Since(since).Round(time.Second)))
+	}
+}
+
+func (f *feeder) setState(state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = state
+}
+
+// draining reports whether the log of a destination that is no longer isolated has records left.
+func (f *feeder) draining() bool {
+	select {
+	case <-f.empty:
+		return false
+	default:
+		return true
+	}
+}
+
+// sleep waits and reports whether the feeder goes on.
+func (f *feeder) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-f.reading.Done():
+		return false
+	}
+}
+
+// current returns the current attempt, nil between two.
+func (f *feeder) current() *attempt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.attempt
+}
+
+// drained waits until the log of a destination that is no longer isolated is empty, and returns the real destination.
+func (f *feeder) drained(ctx context.Context) (connector.Destination, error) {
+	select {
+	case <-f.empty:
+		return f.current().direct, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// writeOut writes out the records that a destination has gathered that is no longer isolated. A connector that is not a
+// Gatherer does that only when it ends, so a new instance replaces it.
+func (f *feeder) writeOut(ctx context.Context) error {
+	real, err := f.drained(ctx)
+	if err != nil {
+		return err
+	}
+	if g, ok := real.(connector.Gatherer); ok {
+		return g.WriteOut(ctx)
+	}
+	if err := real.Flush(ctx); err != nil {
+		return err
+	}
+	if err := f.tearDown(ctx, real); err != nil {
+		f.Log.Warn("cannot tear down", "connector", f.ID, "err", err)
+	}
+	a := f.current()
+	if a.direct, err = f.start(ctx); err != nil {
+		return err
+	}
+	return a.direct.Open(ctx, a.settle)
+}
+
+// flush stops the feeder, and returns when nothing is on its way to the real destination.
+func (f *feeder) flush(ctx context.Context) error {
+	if f.Limits == nil && !f.draining() {
+		return f.current().direct.Flush(ctx)
+	}
+	return f.halt(ctx)
+}
+
+var errEnded = errors.New("the feeder has ended")
+
+// halt stops the feeder and returns when it has ended. The real destination gets limited time to settle what was
+// written to it.
+func (f *feeder) halt(ctx context.Context) error {
+	f.stop()
+	f.mu.Lock()
+	if f.state == spec.BacklogOpening { // nothing was written to it
+		f.cancel(errEnded)
+	}
+	f.mu.Unlock()
+	limit := time.AfterFunc(stopTimeout, func() { f.cancel(errEnded) })
+	defer limit.Stop()
+	select {
+	case <-f.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// end ends the feeder, and saves the cursor.
+func (f *feeder) end(ctx context.Context) error {
+	defer f.cancel(errEnded)
+	if err := f.halt(ctx); err != nil {
+		return fmt.Errorf("cannot end the isolated destination %s: %w", f.ID, err)
+	}
+	f.saving.Wait()
+	if a := f.current(); a != nil && a.direct != nil {
+		return a.direct.Teardown(ctx)
+	}
+	return nil
+}
+
+// Checkpoint implements engine.Checkpointer: the cursor to save.
+func (f *feeder) Checkpoint() (spec.Checkpoint, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirty, f.taken = false, f.done
+	return spec.Checkpoint{ConnectorID: f.ID, PipelineID: f.ID, Sequence: int64(f.taken)}, f.taken > f.saved
+}
+
+// Saved implements engine.Checkpointer. If the cursor could not be saved, because writes of the real destination could
+// not be synced or its dead letters not be kept, the records after the saved cursor are written again.
+func (f *feeder) Saved(err error) {
+	f.mu.Lock()
+	if err == nil {
+		f.saved = f.taken
+	}
+	f.taken = f.saved
+	a := f.attempt
+	f.mu.Unlock()
+	if err != nil && a != nil {
+		a.fail(fmt.Errorf("cannot save what was written: %w", err))
+	}
+	f.commit.Notify()
+}
+
+// settledTo records that all records before an offset are settled.
+func (f *feeder) settledTo(offset uint64) {
+	f.mu.Lock()
+	f.done = offset
+	clean := !f.dirty
+	f.dirty = true
+	f.mu.Unlock()
+	if clean {
+		f.committer.MarkDirty(f, false)
+	}
+}
+
+// cursorStore saves the cursor in the log.
+type cursorStore struct{ *feeder }
+
+// SaveCheckpoints implements engine.CheckpointStore.
+func (s cursorStore) SaveCheckpoints(_ context.Context, checkpoints []spec.Checkpoint) error {
+	for i := range checkpoints {
+		if err := s.reader.Acknowledge(uint64(checkpoints[i].Sequence)); err != nil {
+			return err
+		}
+	}
+	s.reader.Save()
+	s.noteRoom()
+	return nil
+}
+
+// attempt is a time in which one instance of the real destination is used.
+type attempt struct {
+	*feeder
+	ctx    context.Context
+	fail   context.CancelCauseFunc
+	window engine.DeadLetterWindow // used by settle
+	alone  bool                    // write the next record alone
+	real   connector.Destination
+	direct connector.Destination // real, once records are passed on to it directly
+
+	mu      sync.Mutex
+	pending []entry       // guarded by mu: written and not settled, in order
+	count   int           // guarded by mu: records in pending, and those that are being refused
+	bytes   int           // guarded by mu: memory of pending
+	answers uint64        // guarded by mu: calls of settle
+	passes  bool          // guarded by mu: results are those of records that were passed on directly
+	changed notify.Signal // pending has less
+}
+
+// entry is a batch on its way, without the records that are settled.
+type entry struct {
+	records []record.Record
+	offsets []uint64
+	bytes   int
+}
+
+func newAttempt(f *feeder) *attempt {
+	a := &attempt{feeder: f, changed: notify.NewSignal(), window: f.queue.Window()}
+	a.ctx, a.fail = context.WithCancelCause(f.ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attempt, f.state = a, spec.BacklogOpening
+	a.alone = f.failures > 0 && !f.batching.Gathers()
+	return a
+}
+
+// run writes the log to the real destination until the feeder stops or the destination fails. Before it returns, the
+// destination is torn down, unless the attempt is direct.
+func (a *attempt) run() (err error) {
+	defer func() {
+		if a.direct == nil {
+			a.finish(err)
+		}
+	}()
+	if a.real = a.take(); a.real == nil {
+		if a.real, err = a.start(a.ctx); err != nil {
+			return err
+		}
+	}
+	if c, ok := a.real.(connector.StopAndWaiter); ok && a.single && !a.batching.Gathers() {
+		c.StopAndWait()
+	}
+	if err := a.real.Open(a.ctx, a.settle); err != nil {
+		return err
+	}
+	a.setState(spec.BacklogWriting)
+	if a.Limits == nil {
+		a.setState(spec.BacklogDraining)
+	}
+	watching, stopWatching := context.WithCancel(a.ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { a.watch(watching) })
+	defer func() { stopWatching(); watch.Wait() }()
+	if err := a.write(); err != nil {
+		return cmp.Or(context.Cause(a.ctx), err)
+	}
+	return nil
+}
+
+// finish ends the attempt, and returns when the cursor is saved as far as records are settled.
+func (a *attempt) finish(err error) {
+	a.fail(cmp.Or(err, errEnded))
+	if a.real != nil {
+		if err := a.tearDown(a.ctx, a.real); err != nil {
+			a.Log.Warn("cannot tear down", "connector", a.ID, "err", err)
+		}
+	}
+	a.mu.Lock()
+	a.account(-a.bytes)
+	a.pending, a.count = nil, 0
+	a.mu.Unlock()
+	a.feeder.mu.Lock()
+	a.feeder.attempt = nil
+	a.feeder.mu.Unlock()
+	a.feeder.rewind()
+}
+
+// rewind waits until the committer has saved the cursor or failed to, and goes back to the saved one.
+func (f *feeder) rewind() {
+	f.committer.FlushNow()
+	for {
+		f.mu.Lock()
+		idle := !f.dirty && f.taken <= f.saved
+		f.mu.Unlock()
+		if idle {
+			break
+		}
+		<-f.commit
+	}
+	f.mu.Lock()
+	f.done = f.saved
+	f.mu.Unlock()
+}
+
+// write writes the records of the log until the feeder stops, or until the log is empty and no longer declared.
+func (a *attempt) write() error {
+	c := a.log.Cursor(a.reader.Low())
+	defer c.Close()
+	for {
+		if stopped, err := a.waitForRoom(); err != nil {
+			return err
+		} else if stopped {
+			return a.flushReal()
+		}
+		if a.Memory != nil {
+			c.Bound(max(a.Memory.Room(), 1), nil)
+		}
+		records, offsets, err := c.Read(math.MaxUint64)
+		switch {
+		case len(records) > 0:
+			if a.alone {
+				if err := a.putAlone(records[:1], offsets[:1]); err != nil {
+					return err
+				}
+				records, offsets = records[1:], offsets[1:]
+			}
+			if err := a.put(records, offsets); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case a.Limits == nil:
+			return a.handOver()
+		default:
+			if err := a.waitForRecords(c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// putAlone writes the first record of an attempt after a failure and waits until it is settled: where that record is the
+// cause of the failure, the destination does not get the records behind it in every attempt.
+func (a *attempt) putAlone(records []record.Record, offsets []uint64) error {
+	a.alone = false
+	if err := a.put(records, offsets); err != nil {
+		return err
+	}
+	return a.waitSettled()
+}
+
+// put writes a batch, which may be empty.
+func (a *attempt) put(records []record.Record, offsets []uint64) error {
+	if len(records) == 0 {
+		return nil
+	}
+	restorePositions(records)
+	b := record.NewBatch(records)
+	e := entry{records, offsets, b.Memory()}
+	a.mu.Lock()
+	a.pending = append(a.pending, e)
+	a.count += len(records)
+	a.account(e.bytes)
+	a.mu.Unlock()
+	return a.real.Write(a.ctx, b)
+}
+
+// account adds n bytes to those of pending, with mu held.
+func (a *attempt) account(n int) {
+	a.bytes += n
+	if a.Memory != nil {
+		a.Memory.Add(n)
+	}
+}
+
+// waitForRoom waits until more records may be on their way. stopped reports that the feeder stops.
+func (a *attempt) waitForRoom() (stopped bool, err error) {
+	for {
+		a.mu.Lock()
+		room := a.count == 0 || a.count < mostRecords && a.bytes < mostBytes || int64(a.count) < a.batching.Size
+		a.mu.Unlock()
+		switch {
+		case a.ctx.Err() != nil:
+			return false, context.Cause(a.ctx)
+		case a.reading.Err() != nil:
+			return true, nil
+		case room:
+			return false, nil
+		}
+		select {
+		case <-a.changed:
+		case <-a.reading.Done():
+		case <-a.ctx.Done():
+		}
+	}
+}
+
+// waitForRecords waits until there are records at the cursor, or the feeder stops.
+func (a *attempt) waitForRecords(c *spoollog.Cursor) error {
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	defer context.AfterFunc(a.reading, cancel)()
+	err := c.Wait(ctx)
+	if a.ctx.Err() != nil {
+		return context.Cause(a.ctx)
+	}
+	if a.reading.Err() != nil {
+		return nil // waitForRoom finds that the feeder stops
+	}
+	return err
+}
+
+// flushReal makes the real destination settle all records written to it. No write follows.
+func (a *attempt) flushReal() error {
+	if err := a.real.Flush(a.ctx); err != nil {
+		return err
+	}
+	return a.waitSettled()
+}
+
+// waitSettled waits until the real destination has settled all records written to it.
+func (a *attempt) waitSettled() error {
+	for {
+		a.mu.Lock()
+		n := a.count
+		a.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-a.changed:
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		}
+	}
+}
+
+// settle is called by the real destination: the next n records are durable, or refused.
+func (a *attempt) settle(n int, refused error) {
+	a.mu.Lock()
+	passes := a.passes
+	a.answers++
+	a.mu.Unlock()
+	switch {
+	case passes:
+		a.settled(n, refused)
+		return
+	case a.ctx.Err() != nil:
+		return
+	case n == 0 && refused != nil:
+		a.fail(refused)
+		return
+	}
+	for n > 0 {
+		records, next, err := a.pop(n)
+		if err != nil {
+			a.fail(err)
+			return
+		}
+		if n -= len(records); refused == nil {
+			a.window.Ack(len(records))
+		} else if err := a.refuse(records, refused); err != nil {
+			a.fail(err)
+			return
+		}
+		a.mu.Lock()
+		a.count -= len(records)
+		a.mu.Unlock()
+		a.settledTo(next)
+	}
+	a.passed()
+	a.changed.Notify()
+}
+
+// pop removes up to n records from the front of pending, and returns them with the offset after them.
+func (a *attempt) pop(n int) (records []record.Record, next uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.pending) == 0 {
+		return nil, 0, fmt.Errorf("destination %s answered for more records than were written", a.ID)
+	}
+	e := &a.pending[0]
+	n = min(n, len(e.records))
+	records, next = e.records[:n], e.offsets[n-1]+1
+	e.records, e.offsets = e.records[n:], e.offsets[n:]
+	if len(e.records) == 0 {
+		a.account(-e.bytes)
+		a.pending = slices.Delete(a.pending, 0, 1)
+	}
+	return records, next, nil
+}
+
+// refuse sends records that the real destination refused to the dead-letter queue.
+func (a *attempt) refuse(records []record.Record, cause error) error {
+	for i := range records {
+		l := engine.DeadLetter{SourceID: a.sourceOf(&records[i]), Record: records[i], RefusedBy: a.ID, Destination: true,
+			Entry: a.ID, Err: cause}
+		l.Stopped = !a.window.Nack()
+		if err := a.queue.Take(a.ctx, &l); err != nil {
+			return err
+		}
+		if l.Stopped {
+			return fmt.Errorf("%s refused a record: %w; %w", a.ID, cause, a.window.Err())
+		}
+	}
+	return nil
+}
+
+// sourceOf returns the source of a record. A record that a processor made without metadata counts as one of the first
+// source.
+func (a *attempt) sourceOf(r *record.Record) string {
+	id := connector.DeclaredID(r.Metadata.Get(record.KeySourceConnectorID))
+	if slices.Contains(a.Sources, id) || len(a.Sources) == 0 {
+		return id
+	}
+	return a.Sources[0]
+}
+
+// handOver makes the attempt direct, once everything in the log is settled, and removes the log.
+func (a *attempt) handOver() error {
+	for {
+		a.mu.Lock()
+		n := a.count
+		a.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		select {
+		case <-a.changed:
+		case <-a.reading.Done():
+			return a.flushReal()
+		case <-a.ctx.Done():
+			return context.Cause(a.ctx)
+		}
+	}
+	a.rewind()
+	if err := a.remove(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.passes, a.direct = true, a.real
+	a.mu.Unlock()
+	close(a.empty)
+	return nil
+}
+
+// watch fails the attempt if the real destination holds records and does not answer in time.
+func (a *attempt) watch(ctx context.Context) {
+	if a.AnswerTimeout <= 0 {
+		return
+	}
+	ticker := time.NewTicker(max(a.AnswerTimeout/4, time.Millisecond))
+	defer ticker.Stop()
+	last, at := uint64(0), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			a.mu.Lock()
+			answers, count := a.answers, uint64(a.count)
+			a.mu.Unlock()
+			if answers != last || count == 0 || a.batching.Waits(count) {
+				last, at = answers, now
+			} else if now.Sub(at)-a.AnswerTimeout >= a.batching.Takes(count) {
+				a.fail(fmt.Errorf("destination %s has not responded for %v, although records were written to it", a.ID,
+					a.AnswerTimeout))
+				return
+			}
+		}
+	}
+}
