@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
+	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -82,7 +83,9 @@ func (a *Agent) wire() {
 		ProcessorTimeout: c.Processors.Timeout,
 		Budget:           budget(w.Shared),
 		StateDir:         c.DB.SQLite.Path + ".processors",
-		Log:              log,
+		Isolation: runner.Isolation{New: a.options.Isolate, Logs: isolate.LogsOf(c.DB.SQLite.Path),
+			Delay: policy(c.Pipelines).Delay, Event: a.event},
+		Log: log,
 	}
 	a.replays = &deadletter.Replays{
 		DeadLetters: a.ownDeadLetters,
@@ -197,6 +200,16 @@ func (a *Agent) wireEvents() {
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe
 	a.Loop.Deleted = a.forget
+}
+
+// event saves an event of a pipeline.
+func (a *Agent) event(pipelineID, typ, reason, message string) {
+	err := a.Store.Apply(context.Background(), &spec.Changes{Events: []spec.Event{{Pipeline: pipelineID, Type: typ,
+		Reason: reason, Message: message}}})
+	if err != nil {
+		a.options.Log.Warn("cannot save an event", "component", "agent", "pipeline_id", pipelineID, "reason", reason,
+			"err", err)
+	}
 }
 
 // observe records a new state of a pipeline.

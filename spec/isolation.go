@@ -93,36 +93,6 @@ func (i *Isolation) Equal(o *Isolation) bool {
 	return *i == *o
 }
 
-// Isolated returns the ids of the isolated destinations, in the order of the declaration.
-func (p *Pipeline) Isolated() (ids []string) {
-	for i := range p.Connectors {
-		if p.Connectors[i].Isolate != nil {
-			ids = append(ids, p.Connectors[i].ID)
-		}
-	}
-	return ids
-}
-
-// CheckIsolation returns the reasons why destinations of p cannot be isolated by a member of a cluster: a log is on the
-// disk of one host, and another member that takes over the pipeline would write newer records before the older ones
-// there, or never get those. Paths are JSON pointers within the pipeline. There are none for a pipeline that stays on
-// its host.
-func CheckIsolation(p *Pipeline) (problems []Problem) {
-	if p.Cluster == ClusterLocal {
-		return nil
-	}
-	for i := range p.Connectors {
-		if p.Connectors[i].Isolate != nil {
-			problems = append(problems, Problem{Path: fmt.Sprintf("/connectors/%d/isolate", i), Pipeline: p.ID,
-				Severity: SeverityError, Code: CodeInvalid, Message: fmt.Sprintf("destination %q of pipeline %q cannot "+
-					"be isolated in a cluster: its log is on the disk of one host, and a member that takes over the "+
-					"pipeline cannot read it; remove isolate, set cluster: local, or write to a system that keeps "+
-					"records, such as Kafka, and read it in another pipeline", p.Connectors[i].ID, p.ID)})
-		}
-	}
-	return problems
-}
-
 // checkIsolation reports isolation that has no meaning. The agent checks what depends on its settings.
 func checkIsolation(r *report, at string, p *Pipeline) {
 	destinations := 0

@@ -49,8 +49,9 @@ type PlannedPipeline struct {
 	Changes []PlannedChange `json:"changes"`
 	// For each source of lines: on if its lines pass as they are, without becoming records, or off and the reason.
 	RawLane map[string]string `json:"rawLane,omitempty"` // by the id of the source
-	// For each source: facts that are in order and may surprise, such as a pattern that matches no file.
-	Notes map[string][]string `json:"notes,omitempty"` // by the id of the source
+	// For each source: facts that are in order and may surprise, such as a pattern that matches no file. For each isolated
+	// destination: its limits, and what becomes of the records that wait for it.
+	Notes map[string][]string `json:"notes,omitempty"` // by the id of the connector
 }
 
 // PlannedChange is a change and its place in the file.

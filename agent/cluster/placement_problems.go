@@ -38,6 +38,11 @@ func Problems(p *spec.Pipeline) (problems []spec.Problem) {
 				"set cluster: local, so that every member with the labels of placement.labels runs it", c.ID,
 				p.ID))
 		}
+		if c.Isolate != nil {
+			add(at+"/isolate", fmt.Sprintf("the records of the isolated destination %q wait on the disk of the host, so "+
+				"pipeline %q cannot move to another member of the cluster: set cluster: local, so that every member "+
+				"with the labels of placement.labels runs it, or remove isolate", c.ID, p.ID))
+		}
 		processors(at, c.Processors)
 	}
 	processors("", p.Processors)

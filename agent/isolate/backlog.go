@@ -1,9 +1,7 @@
 package isolate
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -78,7 +76,7 @@ func (d *Destination) remove() error {
 	d.detach()
 	err := d.release()
 	if err == nil {
-		err = Remove(d.Dir)
+		err = d.Logs.Remove(d.Pipeline, connectorOf(d.Pipeline, d.ID))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot remove the log of the destination %s, which is no longer isolated: %w", d.ID, err)
@@ -86,20 +84,4 @@ func (d *Destination) remove() error {
 	d.Log.Info("the destination has received all records of its log, which is removed: it is no longer isolated",
 		"connector", d.ID)
 	return nil
-}
-
-// removedSuffix ends the name of a log that is being removed.
-const removedSuffix = "+removed"
-
-// Remove removes the log in dir, which must not be in use. A crash leaves the whole log or none: without the cursor, the
-// records that remain would count as not received.
-func Remove(dir string) error {
-	removed := dir + removedSuffix
-	if err := os.RemoveAll(removed); err != nil { // left by a crash
-		return err
-	}
-	if err := os.Rename(dir, removed); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return os.RemoveAll(removed)
 }

@@ -223,7 +223,7 @@ type world struct {
 	queue      *sink
 	limits     *spec.Isolation
 	dead       spec.DeadLetterQueue
-	dir        string
+	logs       isolate.Logs
 	timeout    time.Duration
 	barrier    engine.Barrier
 
@@ -237,7 +237,7 @@ type world struct {
 func newWorld(t *testing.T, total int) *world {
 	return &world{t: t, source: &counter{total: total}, fast: &sink{}, slow: &sink{}, queue: &sink{},
 		limits: &spec.Isolation{Bytes: 64 << 20}, dead: spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1},
-		dir: t.TempDir() + "/log", positions: map[string]spec.Checkpoint{}, states: map[string]spec.ConnectorState{}}
+		logs: isolate.Logs{Dir: t.TempDir()}, positions: map[string]spec.Checkpoint{}, states: map[string]spec.ConnectorState{}}
 }
 
 // Source implements engine.Plugins.
@@ -254,7 +254,7 @@ func (w *world) Destination(_ context.Context, plugin, id string) (connector.Des
 		return &destination{sink: w.fast}, nil
 	}
 	return isolate.New(isolate.Options{
-		Pipeline: "p", ID: id, Dir: w.dir, Limits: w.limits, Sources: []string{"p:in"},
+		Pipeline: "p", ID: id, Logs: w.logs, Limits: w.limits, Sources: []string{"p:in"},
 		Start:         func(context.Context) (connector.Destination, error) { return &destination{sink: w.slow}, nil },
 		Batching:      engine.BatchPolicyOf,
 		Delay:         func(failures int) time.Duration { return time.Duration(failures) * time.Second },

@@ -255,7 +255,11 @@ func (f *feeder) Checkpoint() (spec.Checkpoint, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dirty, f.taken = false, f.done
-	return spec.Checkpoint{ConnectorID: f.ID, PipelineID: f.ID, Sequence: int64(f.taken)}, f.taken > f.saved
+	syncs := f.ID // see SyncAlone
+	if f.Limits == nil {
+		syncs = f.Pipeline
+	}
+	return spec.Checkpoint{ConnectorID: f.ID, PipelineID: syncs, Sequence: int64(f.taken)}, f.taken > f.saved
 }
 
 // Saved implements engine.Checkpointer. If the cursor could not be saved, because writes of the real destination could

@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,7 +40,7 @@ var (
 type Options struct {
 	Pipeline string // id
 	ID       string // qualified id of the destination
-	Dir      string // of the log
+	Logs     Logs
 	// Limits are those of the declaration. If they are nil, the destination is no longer isolated: it writes the rest
 	// of the log before it accepts records, removes the log, and then passes records on directly.
 	Limits *spec.Isolation
@@ -165,7 +164,8 @@ func (d *Destination) RefuseTo(q engine.DeadLetterQueue) { d.queue = q }
 // destination to open.
 func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) (err error) {
 	d.settled = settled
-	if d.log, d.release, err = spoollog.OpenShared(d.Dir, nil, d.Log); err != nil {
+	if d.log, d.release, err = spoollog.OpenShared(d.Logs.Of(d.Pipeline, connectorOf(d.Pipeline, d.ID)), nil,
+		d.Options.Log); err != nil {
 		return fmt.Errorf("cannot open the log of the isolated destination %s: %w", d.ID, err)
 	}
 	if d.reader, err = d.log.Reader(readerName); err != nil {
@@ -418,31 +418,4 @@ func (d *Destination) take() connector.Destination {
 	real := d.prepared
 	d.prepared = nil
 	return real
-}
-
-// Exists reports whether there is a log in dir.
-func Exists(dir string) bool {
-	_, err := os.Stat(dir)
-	return err == nil
-}
-
-// Waiting returns the number of records in the log in dir that its destination has not received, 0 if there is no log.
-// The log may be in use; then the number is that of the last save of the cursor.
-func Waiting(dir string) (records uint64, err error) {
-	if !Exists(dir) {
-		return 0, nil
-	}
-	s, err := spoollog.Inspect(dir)
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range s.Readers {
-		if r.Name == readerName {
-			return r.Behind, nil
-		}
-	}
-	for _, f := range s.Segments {
-		records += f.End - f.First
-	}
-	return records, nil
 }

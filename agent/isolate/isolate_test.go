@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -146,7 +145,7 @@ func TestStopWhileTheDestinationHangs(t *testing.T) {
 		if n := w.source.ackedUpTo(); n != 2000 {
 			t.Errorf("%d records are acknowledged", n)
 		}
-		if n, err := isolate.Waiting(w.dir); n != 1000 || err != nil {
+		if n, err := w.logs.Waiting("p", "slow"); n != 1000 || err != nil {
 			t.Errorf("%d records wait, error %v", n, err)
 		}
 		w.slow.set(func() { w.slow.hold = nil })
@@ -218,7 +217,7 @@ func TestRefusalsGoToTheDeadLetters(t *testing.T) {
 		if got := w.slow.written(); len(got) != 90 {
 			t.Errorf("the isolated destination got %v", got)
 		}
-		if n, err := isolate.Waiting(w.dir); n != 0 || err != nil {
+		if n, err := w.logs.Waiting("p", "slow"); n != 0 || err != nil {
 			t.Errorf("%d records wait, error %v", n, err)
 		}
 		if err := r.stop(); err != nil {
@@ -426,8 +425,8 @@ func TestRemovedIsolationDrains(t *testing.T) {
 		if got := w.slow.written(); !slices.Equal(got, upTo(1000)) {
 			t.Errorf("the destination got %d records", len(got))
 		}
-		if n := w.source.ackedUpTo(); n != 1000 || isolate.Exists(w.dir) || len(r.Backlogs()) > 0 {
-			t.Errorf("%d records are acknowledged, the log exists: %v", n, isolate.Exists(w.dir))
+		if n := w.source.ackedUpTo(); n != 1000 || w.logs.Has("p", "slow") || len(r.Backlogs()) > 0 {
+			t.Errorf("%d records are acknowledged, the log exists: %v", n, w.logs.Has("p", "slow"))
 		}
 		if err := r.stop(); err != nil {
 			t.Error(err)

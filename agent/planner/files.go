@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -26,6 +27,7 @@ func Offline(
 	}
 	p := Of(c.Pipelines, parser)
 	p.Guarded, p.Check, p.RawLane, p.Notes = new(files.Reconciler).Guarded, check, rawLane, notes
+	p.Isolated = isolate.LogsOf(c.DB.SQLite.Path).Notes
 	return p.Plan(ctx, request, declared, known)
 }
 

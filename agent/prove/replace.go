@@ -61,7 +61,7 @@ func replaced(
 		p.Routing = ""
 		for k := range p.Connectors {
 			c := &p.Connectors[k]
-			c.Condition, c.Default = "", false
+			c.Condition, c.Default, c.Isolate = "", false, nil
 			id := p.QualifiedID(c.ID)
 			c.Plugin, c.Settings = "standalone:"+standIn, map[string]string{"ledger": l.path(id)}
 			if c.Type == spec.TypeSource {

@@ -28,13 +28,16 @@ type dispenser struct {
 	// deadLetters bounds the output of a dead-letter queue that is the log; nil: no bound.
 	deadLetters *deadLetterLog
 	stats       *measure.Pipeline // of the pipeline; nil for connectors outside a run
+	// isolated returns a destination with a log before it, nil if it has none; nil: none has one.
+	isolated func(plugin, id string, start func(context.Context) (connector.Destination, error)) (connector.Destination,
+		error)
 }
 
 func (r *Runner) dispense(
 	ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor, instance int,
 ) (connector.Connector, error) {
 	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{},
-		nil, instance, nil, nil}
+		nil, instance, nil, nil, nil}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -53,6 +56,19 @@ func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Sou
 
 // Destination returns a new instance of a plugin as a destination.
 func (d dispenser) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
+	if d.isolated != nil {
+		o, err := d.isolated(plugin, id, func(ctx context.Context) (connector.Destination, error) {
+			return d.destination(ctx, plugin, id)
+		})
+		if o != nil || err != nil {
+			return o, err
+		}
+	}
+	return d.destination(ctx, plugin, id)
+}
+
+// destination returns a new instance without a log.
+func (d dispenser) destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
 	s, err := d.host.Destination(ctx, plugin, connector.InstanceID(id, d.instance))
 	if err != nil {
 		return nil, err

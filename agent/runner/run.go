@@ -20,6 +20,7 @@ type run struct {
 	resolved *reference.Resolution            // the values with which it begins
 	declared atomic.Pointer[spec.Declaration] // the current version
 	tolerant atomic.Bool                      // the current version, or the one being prepared, tolerates refusals
+	version  atomic.Pointer[spec.Pipeline]    // the current version, or the one being prepared
 	current  redact.Redactor                  // knows the values of the current version
 	// knows those values, and the values of the last attempted amendment and of settings recalled for it
 	secrets redact.Redactor
@@ -74,6 +75,7 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 		return nil, err
 	}
 	o.tolerant.Store(d.Pipeline.DeadLetterQueue.Tolerant())
+	o.version.Store(&d.Pipeline)
 	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, divided)
 	if errors.Is(err, spec.ErrNeedsRestart) {
 		return nil, o.secrets.Error(err)

@@ -54,6 +54,8 @@ type Runner struct {
 	Budget   int
 	StateDir string // state of processors, a directory for each pipeline; "" for none
 	Log      *slog.Logger
+	// Isolation makes destinations that hold up no other destination.
+	Isolation Isolation
 
 	starts   tally // of connectors, by plugin
 	restarts tally // of connectors that ran before, by plugin
@@ -88,14 +90,14 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 }
 
 // Assemble returns an unprepared run of the engine for the pipeline of d, and the redactor for its errors. The
-// processors of the run keep no state, and the run continues without a claim.
+// processors of the run keep no state, its destinations have no logs, and the run continues without a claim.
 func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pipeline, func(error) error, error) {
 	o, err := r.assemble(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
 	plugins := o.Pipeline.Plugins.(dispenser)
-	plugins.chains.StateDir = ""
+	plugins.chains.StateDir, plugins.isolated = "", nil
 	o.Pipeline.Plugins, o.Pipeline.WaitToWrite = plugins, nil
 	return o.Pipeline, o.secrets.Error, nil
 }
@@ -113,12 +115,14 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	log := slog.New(o.secrets.Handler(r.Log.Handler()))
 	stats, epoch := r.statsOf(d.Pipeline.ID), r.epochOf(d.Pipeline.ID)
 	o.tolerant.Store(d.Pipeline.DeadLetterQueue.Tolerant())
+	o.version.Store(&d.Pipeline)
 	o.Pipeline = &engine.Pipeline{
 		Declared: &d.Pipeline,
 		Resolved: resolved.Pipeline,
 		Recall:   o.recall,
 		Plugins: dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) },
-			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.deadLetterLogOf(d.Pipeline.ID), stats},
+			r.chains(&d.Pipeline, log), o.guard, r.instanceOf(d.Pipeline.ID), r.deadLetterLogOf(d.Pipeline.ID), stats,
+			o.isolated},
 		Store:       r.Store,
 		Epoch:       epoch,
 		WaitToWrite: waitToWriteOf(r.WaitToWrite, d.Pipeline.ID, epoch),
@@ -174,7 +178,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	if err = errors.Join(err, gone.Teardown(ctx)); err != nil {
 		return fmt.Errorf("cannot delete connector %s: %w", c.ID, secrets.Error(err))
 	}
-	return nil
+	return r.discardLog(c)
 }
 
 // Configure lets a new instance of a plugin accept settings without references, and tears it down. It returns the

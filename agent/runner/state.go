@@ -22,8 +22,12 @@ func (r *Runner) stateDir(pipelineID string) string {
 	return filepath.Join(r.StateDir, texts.PathElement(pipelineID))
 }
 
-// ForgetState removes the state of the processors of a pipeline that is being deleted.
+// ForgetState removes the state of the processors, and the logs of the destinations, of a pipeline that is being
+// deleted.
 func (r *Runner) ForgetState(pipelineID string) error {
+	if err := r.Isolation.Logs.RemoveAll(pipelineID); err != nil {
+		return fmt.Errorf("cannot remove the logs of the isolated destinations of pipeline %q: %w", pipelineID, err)
+	}
 	if r.StateDir == "" {
 		return nil
 	}

@@ -23,6 +23,7 @@ func main() {
 		References:     parts.References(),
 		Cluster:        parts.Cluster(),
 		Profiles:       parts.Profiles(),
+		Isolate:        parts.Isolate,
 		ToolServer:     mcp.Handler,
 		Site:           docs.Of,
 		Docs:           tools.Docs,

@@ -109,7 +109,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 	}
 	return p.Agent(ctx, agent.Options{
 		Config: c, Plugins: p.Parts.Plugins, References: p.Parts.References, Cluster: p.Parts.Cluster,
-		Profiles: p.Parts.Profiles, ToolServer: p.Parts.ToolServer,
+		Profiles: p.Parts.Profiles, Isolate: p.Parts.Isolate, ToolServer: p.Parts.ToolServer,
 		Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs,
 	})
 }

@@ -1,0 +1,144 @@
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/spoollog"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/texts"
+)
+
+// Logs are the logs of the isolated destinations of an agent, in a directory. The zero Logs has none.
+type Logs struct{ Dir string }
+
+// LogsOf returns the logs of the agent with this store.
+func LogsOf(store string) Logs { return Logs{store + ".isolated"} }
+
+// Of returns the directory of the log of a destination.
+func (l Logs) Of(pipeline, connector string) string {
+	return filepath.Join(l.Dir, texts.PathElement(pipeline), texts.PathElement(connector))
+}
+
+// Has reports whether a destination has a log, possibly an empty one.
+func (l Logs) Has(pipeline, connector string) bool {
+	if l.Dir == "" {
+		return false
+	}
+	_, err := os.Stat(l.Of(pipeline, connector))
+	return err == nil
+}
+
+// Waiting returns the number of records in the log of a destination that the destination has not received, 0 if there
+// is no log. If the log is in use, the number is that of the last save of its cursor.
+func (l Logs) Waiting(pipeline, connector string) (records uint64, err error) {
+	if !l.Has(pipeline, connector) {
+		return 0, nil
+	}
+	s, err := spoollog.Inspect(l.Of(pipeline, connector))
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range s.Readers {
+		if r.Name == readerName {
+			return r.Behind, nil
+		}
+	}
+	for _, f := range s.Segments {
+		records += f.End - f.First
+	}
+	return records, nil
+}
+
+// Remove removes the log of a destination, which must not be in use.
+func (l Logs) Remove(pipeline, connector string) error {
+	if l.Dir == "" {
+		return nil
+	}
+	return remove(l.Of(pipeline, connector))
+}
+
+// RemoveAll removes the logs of all destinations of a pipeline, which must not run.
+func (l Logs) RemoveAll(pipeline string) error {
+	if l.Dir == "" {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(l.Dir, texts.PathElement(pipeline)))
+}
+
+// removedSuffix ends the name of a log that is being removed.
+const removedSuffix = "+removed"
+
+// remove removes the log in dir. A crash leaves the whole log or none: without the cursor, the records that remain would
+// count as not received.
+func remove(dir string) error {
+	removed := dir + removedSuffix
+	if err := os.RemoveAll(removed); err != nil { // left by a crash
+		return err
+	}
+	if err := os.Rename(dir, removed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(removed)
+}
+
+// Notes returns what a change of a pipeline from before to after means for its isolated destinations and for the records
+// that wait in their logs, by connector id. Either may be nil for a pipeline that does not exist. cleanup is the time
+// after which a removed connector is cleaned up.
+func (l Logs) Notes(before, after *spec.Pipeline, cleanup string) map[string][]string {
+	notes := map[string][]string{}
+	note := func(id, format string, args ...any) { notes[id] = append(notes[id], fmt.Sprintf(format, args...)) }
+	now := destinations(after)
+	for id, c := range now {
+		if c.Isolate != nil {
+			note(id, "isolated: %v", c.Isolate)
+		}
+	}
+	for id, c := range destinations(before) {
+		n, err := l.Waiting(before.ID, id)
+		to, stays := now[id]
+		switch {
+		case err != nil:
+			note(id, "cannot read its log: %v", err)
+		case n == 0:
+		case !stays:
+			note(id, "%d records wait in its log that it has not received; they are discarded with the connector %s after "+
+				"it stops, unless it is declared again", n, cleanup)
+		case to.Isolate == nil:
+			note(id, "%d records wait in its log; it is no longer isolated and takes them first, while the pipeline waits",
+				n)
+		case to.Plugin != c.Plugin || !equalSettings(c, to):
+			note(id, "%d records wait in its log; with the new plugin or settings it takes them, too", n)
+		}
+	}
+	return notes
+}
+
+// destinations returns the destinations of a pipeline by id.
+func destinations(p *spec.Pipeline) map[string]*spec.Connector {
+	all := map[string]*spec.Connector{}
+	if p == nil {
+		return all
+	}
+	for i := range p.Connectors {
+		if c := &p.Connectors[i]; c.Type == spec.TypeDestination {
+			all[c.ID] = c
+		}
+	}
+	return all
+}
+
+// equalSettings reports whether a and b are the same system, whatever their isolation.
+func equalSettings(a, b *spec.Connector) bool {
+	c := *b
+	c.Isolate = a.Isolate
+	return a.SameSystem(&c)
+}
+
+// connectorOf returns the id of a connector in its pipeline.
+func connectorOf(pipeline, qualified string) string {
+	return strings.TrimPrefix(qualified, pipeline+":")
+}
