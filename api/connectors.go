@@ -94,6 +94,7 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 	if c.Default {
 		body.Config.Default = &c.Default
 	}
+	body.Config.Isolate = c.Isolate.Clone()
 	for j := range c.Processors {
 		body.ProcessorIDs = append(body.ProcessorIDs, body.ID+":"+c.Processors[j].ID)
 	}
@@ -108,13 +109,17 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 	return body, err
 }
 
-// setRoute sets which records c gets, as far as the request says so.
+// setRoute sets which records c gets and whether it is isolated, as far as the request says so.
 func setRoute(c *spec.Connector, of rest.ConnectorConfig) {
 	if of.Condition != nil {
 		c.Condition = *of.Condition
 	}
 	if of.Default != nil {
 		c.Default = *of.Default
+	}
+	if of.Isolate != nil {
+		c.Isolate = of.Isolate.Clone()
+		c.Isolate.Normalize()
 	}
 }
 

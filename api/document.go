@@ -126,7 +126,7 @@ func pipelineIn(doc *rest.PipelineDocument) *spec.Pipeline {
 	for _, c := range doc.Connectors {
 		id := strings.TrimPrefix(c.ID, doc.ID+":")
 		p.Connectors = append(p.Connectors, spec.Connector{ID: id, Type: c.Type, Plugin: c.Plugin, Name: c.Name,
-			Condition: c.Condition, Default: c.Default, Settings: c.Settings,
+			Condition: c.Condition, Default: c.Default, Isolate: c.Isolate.Clone(), Settings: c.Settings,
 			Processors: processorsIn(c.Processors, doc.ID+":"+id)})
 	}
 	spec.Normalize(p)

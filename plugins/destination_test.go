@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -255,4 +256,41 @@ func TestBatchingDestinationEndsWithItsContext(t *testing.T) {
 			t.Errorf("settled %v", got)
 		}
 	})
+}
+
+// A destination that is acknowledged apart from its pipeline is synced under its own name.
+func TestSyncAs(t *testing.T) {
+	g := &plugins.SyncGroup{}
+	synced := func(name string) (found bool) {
+		m := &member{}
+		f := &fakeDestination{}
+		f.t = t
+		f.write = func(ctx context.Context, records []record.Record) (int, error) {
+			sdk.EnvFrom(ctx).Defer(m)
+			return len(records), nil
+		}
+		h := newHost(sdk.Connector{NewDestination: func() sdk.Destination { return f }})
+		h.Syncs = g
+		d, err := h.Destination(t.Context(), "fake", connectorID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Teardown(context.Background()) })
+		d.(interface{ SyncAs(string) }).SyncAs("orders:db/isolated")
+		var got outcome
+		if err := errors.Join(d.Configure(t.Context(), nil), d.Open(t.Context(), got.settled),
+			d.Write(t.Context(), record.NewBatch(records(0, 1)))); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		g.Sync([]string{name}, func([]string, error) { close(done) })
+		<-done
+		return m.synced > 0
+	}
+	if synced("orders") {
+		t.Error("it was synced for its pipeline")
+	}
+	if !synced("orders:db/isolated") {
+		t.Error("it was not synced under its name")
+	}
 }

@@ -72,13 +72,12 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	in.main, in.acks = newSerializer(), newSerializer()
 }
 
-// SyncAlone syncs what the connector writes under its own id instead of that of its pipeline: a connector whose records
+// SyncAs syncs the writes of the connector under this name instead of the id of the pipeline: a connector whose records
 // are acknowledged apart from those of the pipeline must not delay the pipeline's checkpoints. It must be called before
 // Open.
-func (in *instance) SyncAlone() {
-	if in.env.Defer != nil {
-		syncs := in.syncs
-		in.env.Defer = func(m sdk.Syncer) { syncs.Defer(in.id+":", m) }
+func (in *instance) SyncAs(name string) {
+	if in.syncs != nil {
+		in.env.Defer = func(m sdk.Syncer) { in.syncs.Defer(name+":", m) }
 	}
 }
 

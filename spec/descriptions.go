@@ -122,6 +122,8 @@ const Descriptions = "" +
 	"\nspec.DryRun\n" +
 	"records: Steps of each record.\n" +
 	"destinations: Records that each destination would get.\n" +
+	"isolated: Ids of the isolated destinations: they get their records from a log of their own, " +
+	"possibly later than the others.\n" +
 	"deadLetters: Records that would go to the dead-letter queue.\n" +
 	"\nspec.DryRunRecord\n" +
 	"number: Number of the record, from 1; 0 for output that the passing of time causes after the last " +
@@ -132,6 +134,25 @@ const Descriptions = "" +
 	"records: Output of the processor.\n" +
 	"\nspec.DryRunDeadLetter\n" +
 	"processor: Qualified id.\n" +
+	"\nspec.Isolation\n" +
+	"bytes: Approximate limit of the log in bytes. Default: 1073741824.\n" +
+	"age: Time that the oldest record may wait before the log counts as full, such as 24h. Left out: any " +
+	"time.\n" +
+	"full: What happens to new records when the log is full: block (default) makes the pipeline wait, " +
+	"drop-oldest drops the oldest records, and dead-letter refuses the new ones.\n" +
+	"\nspec.Backlog\n" +
+	"records: Records that the destination has not received.\n" +
+	"bytes: Bytes of these records on disk.\n" +
+	"seconds: Age in seconds of the oldest of them.\n" +
+	"limit: Limit of the log in bytes.\n" +
+	"full: Set if the log has no room for new records: what happens to them, block, drop-oldest or " +
+	"dead-letter.\n" +
+	"dropped: Records dropped since the log was opened, because it was full.\n" +
+	"state: Current activity of the destination: opening, writing, retrying, or draining a log that is " +
+	"no longer declared.\n" +
+	"error: Why the destination failed, while it is retried.\n" +
+	"since: Time of the first of the failures in a row.\n" +
+	"retryAt: Time of the next attempt.\n" +
 	"\nspec.LogLine\n" +
 	"id: Ascending number, from the start of the agent.\n" +
 	"level: debug, info, warn or error.\n" +
@@ -175,7 +196,7 @@ const Descriptions = "" +
 	"rawLane: For each source of lines: on if its lines pass as they are, without becoming records, or " +
 	"off and the reason.\n" +
 	"notes: For each source: facts that are in order and may surprise, such as a pattern that matches no " +
-	"file.\n" +
+	"file. For each isolated destination: its limits, and what becomes of the records that wait for it.\n" +
 	"\nspec.PipelineRates\n" +
 	"id: Id of the pipeline.\n" +
 	"records: Read per second, by all sources.\n" +
@@ -195,6 +216,8 @@ const Descriptions = "" +
 	"busy: Share of time, from 0 to 1, in which a source reads or waits for records, a processor " +
 	"processes, or a destination writes. Estimated from a sample of the calls.\n" +
 	"behind: Lag of a source behind its system, if it is known.\n" +
+	"backlog: Of an isolated destination: the records that wait in its log, and how it takes them. Its " +
+	"other rates are those of its log.\n" +
 	"waiting: Set for a source that has delivered no record since it was opened, with the time of " +
 	"opening.\n" +
 	"slow: Set for the stage that slows down the pipeline: the stages that wait for it, such as in waits " +

@@ -30,6 +30,8 @@ type DryRun struct {
 	Records []DryRunRecord `json:"records"`
 	// Records that each destination would get.
 	Destinations map[string][]json.RawMessage `json:"destinations"`
+	// Ids of the isolated destinations: they get records through a separate log, possibly later than the others.
+	Isolated []string `json:"isolated,omitempty"`
 	// Records that would go to the dead-letter queue.
 	DeadLetters []DryRunDeadLetter `json:"deadLetters"`
 }

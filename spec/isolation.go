@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Isolation lets a destination fall behind or fail without holding up the other destinations of its pipeline: its
-// records wait in a log of their own on the disk of the agent.
+// Isolation lets a destination fall behind or fail without holding up other destinations of the pipeline: its
+// records wait in a separate log on the disk of the agent.
 type Isolation struct {
-	// Bytes is the approximate limit of the log; 0 after parsing never happens, since Normalize sets the default.
+	// Approximate limit of the log in bytes. Default: 1073741824.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Age is how long the oldest record may wait before the log counts as full, a duration such as 24h; empty: any time.
+	// Time that the oldest record may wait before the log counts as full, such as 24h. Left out: any time.
 	Age string `json:"age,omitempty"`
-	// Full is what happens to records for which the log has no room; empty: IsolationBlocks.
+	// What happens to new records when the log is full: block (default) makes the pipeline wait, drop-oldest drops the
+	// oldest records, and dead-letter refuses the new ones.
 	Full IsolationFull `json:"full,omitempty"`
 }
 
@@ -31,6 +32,9 @@ func (IsolationFull) Enum() []string {
 	return []string{string(IsolationBlocks), string(IsolationDropsOldest), string(IsolationRefuses)}
 }
 
+// IsolatedLines is the reason why an isolated destination takes no lines.
+const IsolatedLines = "its records wait in a log (isolate)"
+
 const (
 	// DefaultIsolationBytes is the limit of a log without one in the declaration.
 	DefaultIsolationBytes = 1 << 30
@@ -44,8 +48,8 @@ func (i *Isolation) MaxAge() time.Duration {
 	return d
 }
 
-// normalize sets the limit if there is none, and leaves out the default policy.
-func (i *Isolation) normalize() {
+// Normalize sets the limit if there is none, and leaves out the default policy. i may be nil.
+func (i *Isolation) Normalize() {
 	if i == nil {
 		return
 	}
@@ -71,9 +75,12 @@ func (i *Isolation) String() string {
 	if i.Age != "" {
 		age = " or a record waits longer than " + i.Age
 	}
-	then := map[IsolationFull]string{IsolationBlocks: "the pipeline waits", IsolationDropsOldest: "the oldest records are dropped",
-		IsolationRefuses: "new records go to the dead-letter queue"}[i.Policy()]
-	return fmt.Sprintf("its records wait in a log of its own on this host; beyond %d bytes%s %s", i.Bytes, age, then)
+	then := map[IsolationFull]string{
+		IsolationBlocks:      "the pipeline waits",
+		IsolationDropsOldest: "the oldest records are dropped",
+		IsolationRefuses:     "new records go to the dead-letter queue",
+	}[i.Policy()]
+	return fmt.Sprintf("its records wait in a log on this host; beyond %d bytes%s %s", i.Bytes, age, then)
 }
 
 // Clone returns a copy, nil of nil.
@@ -93,6 +100,16 @@ func (i *Isolation) Equal(o *Isolation) bool {
 	return *i == *o
 }
 
+// Isolated returns the ids of the isolated destinations, in the order of the declaration.
+func (p *Pipeline) Isolated() (ids []string) {
+	for i := range p.Connectors {
+		if p.Connectors[i].Isolate != nil {
+			ids = append(ids, p.Connectors[i].ID)
+		}
+	}
+	return ids
+}
+
 // checkIsolation reports isolation that has no meaning. The agent checks what depends on its settings.
 func checkIsolation(r *report, at string, p *Pipeline) {
 	destinations := 0
@@ -103,17 +120,22 @@ func checkIsolation(r *report, at string, p *Pipeline) {
 	}
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], fmt.Sprintf("%s/connectors/%d/isolate", at, i)
+		_, written := r.places[at]
 		switch {
-		case c.Isolate == nil || r.failed(at):
+		case r.failed(at):
+		case c.Isolate == nil && written:
+			r.add(at, SeverityError, CodeInvalid, "isolate of connector %q is empty: write isolate: {} for the default "+
+				"limits, or remove it", c.ID)
+		case c.Isolate == nil:
 		case c.Type == TypeSource:
 			r.add(at, SeverityError, CodeInvalid, "source %q cannot be isolated: only a destination has records that "+
 				"wait for it; remove isolate", c.ID)
 		case p.Instances.Several():
 			r.add(at, SeverityError, CodeInvalid, "destination %q cannot be isolated in a pipeline with several "+
-				"instances: each would have a log of its own; remove isolate or instances", c.ID)
+				"instances: each would have another log; remove isolate or instances", c.ID)
 		case destinations == 1:
-			r.add(at, SeverityWarning, CodeInvalid, "destination %q is the only one of its pipeline: isolate protects "+
-				"no other destination, it only buffers records on disk", c.ID)
+			r.add(at, SeverityWarning, CodeInvalid, "destination %q is the only one of its pipeline, so there is no "+
+				"other one that it could hold up: isolate only keeps its records on disk for a while", c.ID)
 		}
 	}
 }
@@ -124,13 +146,13 @@ type Backlog struct {
 	Records uint64 `json:"records"`
 	// Bytes of these records on disk.
 	Bytes int64 `json:"bytes"`
-	// Age in seconds of the oldest of them.
+	// Age of the oldest record in seconds.
 	Seconds float64 `json:"seconds"`
 	// Limit of the log in bytes.
 	Limit int64 `json:"limit"`
 	// Set if the log has no room for new records: what happens to them, block, drop-oldest or dead-letter.
 	Full IsolationFull `json:"full,omitempty"`
-	// Records dropped since the agent started, because the log was full.
+	// Records dropped since the log was opened, because it was full.
 	Dropped uint64 `json:"dropped,omitempty"`
 	// Current activity of the destination: opening, writing, retrying, or draining a log that is no longer declared.
 	State string `json:"state"`
@@ -140,6 +162,25 @@ type Backlog struct {
 	Since *time.Time `json:"since,omitempty"`
 	// Time of the next attempt.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
+}
+
+// String describes the backlog for people, without the error.
+func (b *Backlog) String() string {
+	text := fmt.Sprintf("%s, %d records wait (%d bytes", b.State, b.Records, b.Bytes)
+	if b.Limit > 0 {
+		text += fmt.Sprintf(" of %d", b.Limit)
+	}
+	if b.Records > 0 {
+		text += ", the oldest for " + (time.Duration(b.Seconds) * time.Second).String()
+	}
+	text += ")"
+	if b.Full != "" {
+		text += ", its log is full: " + string(b.Full)
+	}
+	if b.Dropped > 0 {
+		text += fmt.Sprintf(", %d dropped", b.Dropped)
+	}
+	return text
 }
 
 // The activities of an isolated destination.

@@ -114,7 +114,7 @@ func isolationNode(i *Isolation) *yaml.Node {
 		f.Node("bytes", &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.FormatInt(i.Bytes, 10)})
 	}
 	f.Text("age", i.Age, "")
-	f.Text("full", string(i.Full), string(IsolationBlocks))
+	f.Text("full", string(i.Full), "")
 	n := f.Mapping()
 	if len(n.Content) == 0 {
 		n.Style = yaml.FlowStyle

@@ -38,7 +38,7 @@ func Normalize(p *Pipeline) {
 		if c.Name == "" {
 			c.Name = c.ID
 		}
-		c.Isolate.normalize()
+		c.Isolate.Normalize()
 		c.Settings = nilIfEmpty(c.Settings)
 		c.Processors = normalizeProcessors(c.Processors)
 	}

@@ -43,6 +43,9 @@ type StageRates struct {
 	Busy float64 `json:"busy"`
 	// Lag of a source behind its system, if it is known.
 	Behind *progress.Report `json:"behind,omitempty"`
+	// Of an isolated destination: the records that wait in its log, and how it takes them. Its other rates are those of
+	// its log.
+	Backlog *Backlog `json:"backlog,omitempty"`
 	// Set for a source that has delivered no record since it was opened, with the time of opening.
 	Waiting string `json:"waiting,omitempty"`
 	// Set for the stage that slows down the pipeline: the stages that wait for it, such as in waits for out.

@@ -368,3 +368,42 @@ func TestEffectOfIsTheSeverest(t *testing.T) {
 		}
 	}
 }
+
+// A change of isolation reopens the destination and changes the digest. A copy does not share it.
+func TestIsolation(t *testing.T) {
+	isolated := func(i *spec.Isolation) *spec.Pipeline {
+		p := sample()
+		p.Connectors[1].Isolate = i
+		spec.Normalize(p)
+		return p
+	}
+	none, usual := isolated(nil), isolated(&spec.Isolation{})
+	tests := []struct {
+		a, b *spec.Pipeline
+		want []spec.Change
+	}{
+		{none, usual, []spec.Change{{Path: "/connectors/d/isolate", Action: spec.ActionAdd,
+			Effect: spec.EffectRestartDestination}}},
+		{usual, none, []spec.Change{{Path: "/connectors/d/isolate", Action: spec.ActionRemove,
+			Effect: spec.EffectRestartDestination}}},
+		{usual, isolated(&spec.Isolation{Bytes: 1 << 21, Age: "1h", Full: spec.IsolationRefuses}), []spec.Change{
+			{Path: "/connectors/d/isolate/age", Action: spec.ActionChange, Effect: spec.EffectRestartDestination},
+			{Path: "/connectors/d/isolate/bytes", Action: spec.ActionChange, Effect: spec.EffectRestartDestination},
+			{Path: "/connectors/d/isolate/full", Action: spec.ActionChange, Effect: spec.EffectRestartDestination}}},
+		{usual, isolated(&spec.Isolation{Bytes: spec.DefaultIsolationBytes, Full: spec.IsolationBlocks}), nil},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, spec.Diff(tt.a, tt.b)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		same := len(tt.want) == 0
+		if same != (spec.Digest(tt.a) == spec.Digest(tt.b)) || same != spec.Equal(tt.a, tt.b) {
+			t.Errorf("digests or equality differ from the changes %v", tt.want)
+		}
+	}
+	copied := usual.Clone()
+	copied.Connectors[1].Isolate.Bytes = 1
+	if usual.Connectors[1].Isolate.Bytes != spec.DefaultIsolationBytes {
+		t.Error("a copy shares the isolation")
+	}
+}

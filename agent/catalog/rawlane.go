@@ -91,7 +91,9 @@ func noLinesTo(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (why s
 			continue
 		}
 		own := "processors look at the records"
-		if len(c.Processors) == 0 {
+		if c.Isolate != nil {
+			own = spec.IsolatedLines
+		} else if len(c.Processors) == 0 {
 			own = sdk.WithoutLines
 			if connector := builtinConnector(host, c.Plugin); connector != nil && connector.NewDestination != nil {
 				d := sdk.Standard(*connector).NewDestination()

@@ -27,6 +27,8 @@ func TestRawLane(t *testing.T) {
 	processed, processedSource, conditional := lines, in, lines
 	processed.Processors, processedSource.Processors = processors, processors
 	conditional.Condition = `{{ eq .Metadata.a "b" }}`
+	isolated := lines
+	isolated.Isolate = &spec.Isolation{}
 	of := func(all ...spec.Connector) spec.Pipeline { return spec.Pipeline{Connectors: all} }
 	whole := of(in, lines)
 	whole.Processors = processors
@@ -50,6 +52,7 @@ func TestRawLane(t *testing.T) {
 		"groups":              {of(with(in, "multiline.start", "^x"), lines), "off: multiline.start groups the lines"},
 		"a batch of a source": {of(with(in, "sdk.batch.size", "9"), lines), "off: " + gathers},
 		"a delay of a source": {of(with(in, "sdk.batch.delay", "1s"), lines), "off: " + gathers},
+		"isolated":            {of(in, isolated), "off: destination out: its records wait in a log (isolate)"},
 		"no lines":            {of(in, records), "off: destination log: its connector has no lines"},
 		"own processor":       {of(in, processed), "off: destination out: processors look at the records"},
 		"a format": {of(in, with(lines, "sdk.record.format", "opencdc/json")),

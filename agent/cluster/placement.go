@@ -60,10 +60,10 @@ func (t Placement) Same(o Placement, labels map[string]string) bool {
 	return t.Local() == o.Local() && t.Rules.Allow(labels) == o.Rules.Allow(labels)
 }
 
-// spoolOf returns the id of the spool of p, or "" if it has none.
+// spoolOf returns the id of a spool or an isolated destination of p, or "" if it has none.
 func spoolOf(p *spec.Pipeline) string {
 	for i := range p.Connectors {
-		if nameOf(p.Connectors[i].Plugin) == "spool" {
+		if nameOf(p.Connectors[i].Plugin) == "spool" || p.Connectors[i].Isolate != nil {
 			return p.Connectors[i].ID
 		}
 	}
@@ -84,6 +84,9 @@ func kept(p *spec.Pipeline) (all []string) {
 		c := &p.Connectors[i]
 		if what := onHost[nameOf(c.Plugin)]; what != "" {
 			all = append(all, fmt.Sprintf("connector %q: %s", c.ID, what))
+		}
+		if c.Isolate != nil {
+			all = append(all, fmt.Sprintf("connector %q: records that wait for it", c.ID))
 		}
 		all = append(all, remembered(c.Processors)...)
 	}

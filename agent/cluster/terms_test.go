@@ -36,6 +36,18 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestOfIsolated checks that a pipeline with an isolated destination stays on its host.
+func TestOfIsolated(t *testing.T) {
+	d := &spec.Declaration{Owner: spec.Owner{Kind: spec.OwnerFile}, Pipeline: spec.Pipeline{
+		Connectors: []spec.Connector{{ID: "in", Plugin: "builtin:generator"}, {ID: "out", Plugin: "builtin:log",
+			Isolate: &spec.Isolation{}}}}}
+	got := cluster.PlacementOf(d)
+	if got.Mode != spec.ClusterLocal || !strings.Contains(got.Reason, `"out"`) ||
+		!slices.Equal(got.Kept, []string{`connector "out": records that wait for it`}) {
+		t.Errorf("the placement is %+v", got)
+	}
+}
+
 // TestKept checks the list of a pipeline's resources on the disk of the host.
 func TestKept(t *testing.T) {
 	dedupe := []spec.Processor{{ID: "once", Plugin: "dedupe"}}
@@ -76,6 +88,9 @@ func TestProblems(t *testing.T) {
 			"{id: out, type: destination, plugin: 'builtin:log'}]": {""},
 		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, " +
 			"plugin: 'builtin:spool'}]": {"", strict, relaxed},
+		"connectors: [{id: in, type: source, plugin: 'builtin:generator'}, {id: one, type: destination, " +
+			"plugin: 'builtin:log', isolate: {}}, {id: two, type: destination, plugin: 'builtin:log'}]": {"", strict,
+			relaxed},
 		"connectors: [{id: one, type: source, plugin: spool}, {id: out, type: destination, " +
 			"plugin: 'builtin:log'}]": {"", strict, relaxed},
 	} {

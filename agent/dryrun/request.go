@@ -54,6 +54,7 @@ func Do(ctx context.Context, request spec.DryRunRequest, o Options, lookup spec.
 		return nil, err
 	}
 	r.finish(run, resolved)
+	r.Isolated = resolved.Isolated()
 	return &r.DryRun, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Isolated is a destination that settles a record once it is in a log of its own, and writes it to its system later.
+// Isolated is a destination that settles a record once its own log has it, and writes it to its system later.
 // Flush and Teardown leave unwritten records in the log.
 type Isolated interface {
 	connector.Destination

@@ -231,13 +231,12 @@ type world struct {
 	events    []string                   // guarded by mu: reasons
 	letters   []engine.DeadLetter        // guarded by mu: kept ones
 	positions map[string]spec.Checkpoint // guarded by mu
-	states    map[string]spec.ConnectorState
 }
 
 func newWorld(t *testing.T, total int) *world {
 	return &world{t: t, source: &counter{total: total}, fast: &sink{}, slow: &sink{}, queue: &sink{},
 		limits: &spec.Isolation{Bytes: 64 << 20}, dead: spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1},
-		logs: isolate.Logs{Dir: t.TempDir()}, positions: map[string]spec.Checkpoint{}, states: map[string]spec.ConnectorState{}}
+		logs: isolate.Logs{Dir: t.TempDir()}, positions: map[string]spec.Checkpoint{}}
 }
 
 // Source implements engine.Plugins.
@@ -300,10 +299,7 @@ func (w *world) SaveCheckpoints(_ context.Context, all []spec.Checkpoint) error 
 
 func (w *world) BeginRun(context.Context, string) (int64, error) { return 1, nil }
 
-func (w *world) ConnectorState(_ context.Context, id string) (*spec.ConnectorState, error) {
-	if s, ok := w.states[id]; ok {
-		return &s, nil
-	}
+func (w *world) ConnectorState(context.Context, string) (*spec.ConnectorState, error) {
 	return nil, nil
 }
 

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// Bounds of what is on its way to the real destination. A batch may be larger, and a destination that gathers
+	// Bounds of the records on their way to the real destination. A batch may be larger, and a destination that gathers
 	// records gets as many as it gathers.
 	mostRecords = 16 << 10
 	mostBytes   = 8 << 20
 	// stopTimeout is how long the real destination may take to settle the records on their way, and to be torn down,
-	// when the feeder stops. What it does not settle, it gets again.
+	// when the feeder stops. It gets unsettled records again.
 	stopTimeout = 5 * time.Second
 	// mostDelay bounds the time between two attempts.
 	mostDelay = time.Minute
@@ -37,7 +37,7 @@ type feeder struct {
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	reading context.Context // of ctx; ends when the feeder is to read nothing more
+	reading context.Context // of ctx; ends when the feeder must read nothing more
 	stop    context.CancelFunc
 	over    chan struct{}  // closed when nothing is written any more
 	saving  sync.WaitGroup // for the committer
@@ -156,7 +156,7 @@ func (f *feeder) draining() bool {
 	}
 }
 
-// sleep waits and reports whether the feeder goes on.
+// sleep waits and reports whether the feeder continues.
 func (f *feeder) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -185,27 +185,15 @@ func (f *feeder) drained(ctx context.Context) (connector.Destination, error) {
 	}
 }
 
-// writeOut writes out the records that a destination has gathered that is no longer isolated. A connector that is not a
-// Gatherer does that only when it ends, so a new instance replaces it.
+// writeOut writes out the records that a destination has gathered that is no longer isolated.
 func (f *feeder) writeOut(ctx context.Context) error {
-	real, err := f.drained(ctx)
-	if err != nil {
+	if _, err := f.drained(ctx); err != nil {
 		return err
-	}
-	if g, ok := real.(connector.Gatherer); ok {
-		return g.WriteOut(ctx)
-	}
-	if err := real.Flush(ctx); err != nil {
-		return err
-	}
-	if err := f.tearDown(ctx, real); err != nil {
-		f.Log.Warn("cannot tear down", "connector", f.ID, "err", err)
 	}
 	a := f.current()
-	if a.direct, err = f.start(ctx); err != nil {
-		return err
-	}
-	return a.direct.Open(ctx, a.settle)
+	err := a.writeOutReal(ctx)
+	a.direct = a.real
+	return err
 }
 
 // flush stops the feeder, and returns when nothing is on its way to the real destination.
@@ -218,8 +206,8 @@ func (f *feeder) flush(ctx context.Context) error {
 
 var errEnded = errors.New("the feeder has ended")
 
-// halt stops the feeder and returns when it has ended. The real destination gets limited time to settle what was
-// written to it.
+// halt stops the feeder and returns when it has ended. The real destination gets limited time to settle the
+// records written to it.
 func (f *feeder) halt(ctx context.Context) error {
 	f.stop()
 	f.mu.Lock()
@@ -255,11 +243,7 @@ func (f *feeder) Checkpoint() (spec.Checkpoint, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dirty, f.taken = false, f.done
-	syncs := f.ID // see SyncAlone
-	if f.Limits == nil {
-		syncs = f.Pipeline
-	}
-	return spec.Checkpoint{ConnectorID: f.ID, PipelineID: syncs, Sequence: int64(f.taken)}, f.taken > f.saved
+	return spec.Checkpoint{ConnectorID: f.ID, PipelineID: f.syncs(), Sequence: int64(f.taken)}, f.taken > f.saved
 }
 
 // Saved implements engine.Checkpointer. If the cursor could not be saved, because writes of the real destination could
@@ -446,8 +430,8 @@ func (a *attempt) write() error {
 	}
 }
 
-// putAlone writes the first record of an attempt after a failure and waits until it is settled: where that record is the
-// cause of the failure, the destination does not get the records behind it in every attempt.
+// putAlone writes the first record of an attempt after a failure and waits until it is settled. If that record causes
+// the failure, the destination does not get the records behind it in every attempt.
 func (a *attempt) putAlone(records []record.Record, offsets []uint64) error {
 	a.alone = false
 	if err := a.put(records, offsets); err != nil {
@@ -623,22 +607,34 @@ func (a *attempt) sourceOf(r *record.Record) string {
 	return a.Sources[0]
 }
 
+// writeOutReal makes the real destination write out the gathered records. A connector that is not a Gatherer does that
+// only when it ends, so a new instance replaces it.
+func (a *attempt) writeOutReal(ctx context.Context) error {
+	if g, ok := a.real.(connector.Gatherer); ok {
+		return g.WriteOut(ctx)
+	}
+	if err := a.real.Flush(ctx); err != nil {
+		return err
+	}
+	if err := a.tearDown(ctx, a.real); err != nil {
+		a.Log.Warn("cannot tear down", "connector", a.ID, "err", err)
+	}
+	var err error
+	if a.real, err = a.start(ctx); err != nil {
+		return err
+	}
+	return a.real.Open(ctx, a.settle)
+}
+
 // handOver makes the attempt direct, once everything in the log is settled, and removes the log.
 func (a *attempt) handOver() error {
-	for {
-		a.mu.Lock()
-		n := a.count
-		a.mu.Unlock()
-		if n == 0 {
-			break
+	if a.batching.Gathers() {
+		if err := a.writeOutReal(a.ctx); err != nil {
+			return err
 		}
-		select {
-		case <-a.changed:
-		case <-a.reading.Done():
-			return a.flushReal()
-		case <-a.ctx.Done():
-			return context.Cause(a.ctx)
-		}
+	}
+	if err := a.waitSettled(); err != nil {
+		return err
 	}
 	a.rewind()
 	if err := a.remove(); err != nil {

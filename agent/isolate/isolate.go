@@ -1,12 +1,12 @@
 // Package isolate keeps the records of a destination in a log on disk, so that a slow or failing destination does not
-// hold up the other destinations of its pipeline.
+// hold up other destinations of the pipeline.
 //
 // A Destination takes the place of the real one in a run of the engine. A record counts as written once the log has it
 // and is synced. Then the source may be acknowledged. A feeder writes the records of the log, in order, to the real
 // destination, and starts it again with exponential backoff when it fails. The log's cursor is saved only after the
 // real destination has settled the records before it, its writes are synced, and their dead letters are durable: the
-// feeder commits like a source of the engine, through a Committer of its own. What it delivers twice after a crash, it
-// delivers in order.
+// feeder commits like a source of the engine, through its own Committer. Records that are delivered twice after a crash
+// are delivered in order.
 //
 // A wrapped destination was chosen over a second run of the engine that reads the log. The engine acknowledges and
 // resumes by the positions of records, so a second run would have to replace them; destinations deduplicate by them,
@@ -120,13 +120,22 @@ func (d *Destination) start(ctx context.Context) (connector.Destination, error) 
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := real.(interface{ SyncAlone() }); ok && d.Limits != nil {
-		s.SyncAlone()
+	if s, ok := real.(interface{ SyncAs(name string) }); ok {
+		s.SyncAs(d.syncs())
 	}
 	if err := real.Configure(ctx, d.settings); err != nil {
 		return nil, errors.Join(err, d.tearDown(ctx, real))
 	}
 	return real, nil
+}
+
+// syncs returns the name under which the writes of the real destination are synced. An isolated one has its own name,
+// which no pipeline has: a slow disk must not delay the checkpoints of the pipeline.
+func (d *Destination) syncs() string {
+	if d.Limits == nil {
+		return d.Pipeline
+	}
+	return d.ID + "/isolated"
 }
 
 // tearDown tears down an instance of the real destination, which takes limited time, also after ctx has ended.
@@ -155,7 +164,7 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, settings map[strin
 func (d *Destination) StopAndWait() { d.single = true }
 
 // NoLines returns why the destination takes no lines.
-func (d *Destination) NoLines() string { return "its records wait in a log (isolate)" }
+func (d *Destination) NoLines() string { return spec.IsolatedLines }
 
 // RefuseTo implements engine.Isolated.
 func (d *Destination) RefuseTo(q engine.DeadLetterQueue) { d.queue = q }
@@ -344,8 +353,8 @@ func (d *Destination) noteFull(then string) {
 	d.Event(spec.EventWarning, "IsolationFull", message)
 }
 
-// A log counts as full until it was not full for roomAfter and has this part of its limit free: at its limit it is full
-// and has room in turns.
+// A log counts as full until it was not full for roomAfter and has this part of the limit free: near the limit, it is
+// full and has room in turns.
 const (
 	roomAfter = 10 * time.Second
 	roomParts = 8

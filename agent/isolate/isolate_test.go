@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +51,7 @@ func TestSiblingsDoNotWait(t *testing.T) {
 	})
 }
 
-// A failing destination is started again, with the first record that it did not settle, while its sibling goes on.
+// A failing destination is started again, with the first record that it did not settle, while the sibling continues.
 func TestFailuresAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 100)
@@ -160,7 +161,7 @@ func TestStopWhileTheDestinationHangs(t *testing.T) {
 	})
 }
 
-// A run that ends without a drain loses nothing: the next one writes again what was not settled, and what is after it.
+// A run that ends without a drain loses nothing: the next one writes the unsettled records again, and those after them.
 func TestRestartAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 300)
@@ -400,7 +401,7 @@ func TestTooLargeRecord(t *testing.T) {
 	})
 }
 
-// A destination that is no longer isolated gets the rest of its log first, then the other records directly, and the log
+// A destination that is no longer isolated gets the rest in the log first, then the other records directly, and the log
 // is gone.
 func TestRemovedIsolationDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -427,6 +428,97 @@ func TestRemovedIsolationDrains(t *testing.T) {
 		}
 		if n := w.source.ackedUpTo(); n != 1000 || w.logs.Has("p", "slow") || len(r.Backlogs()) > 0 {
 			t.Errorf("%d records are acknowledged, the log exists: %v", n, w.logs.Has("p", "slow"))
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// barrier is a Barrier whose syncs fail while err is set.
+type barrier struct {
+	mu    sync.Mutex
+	err   error           // guarded by mu
+	asked map[string]bool // guarded by mu: pipelines
+}
+
+func (b *barrier) Sync(pipelines []string, done func(pipelines []string, err error)) {
+	b.mu.Lock()
+	err := b.err
+	for _, id := range pipelines {
+		b.asked[id] = true
+	}
+	b.mu.Unlock()
+	done(pipelines, err)
+}
+
+// The cursor is saved only after the writes of the destination are synced, apart from those of the pipeline. After a
+// failed sync, the destination gets the records again.
+func TestCursorWaitsForTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 50)
+		b := &barrier{err: errors.New("input/output error"), asked: map[string]bool{}}
+		w.barrier = b
+		r := w.start()
+		time.Sleep(500 * time.Millisecond)
+		if got := w.slow.written(); !slices.Equal(got, upTo(50)) {
+			t.Errorf("the destination got %v", got)
+		}
+		if n, err := w.logs.Waiting("p", "slow"); n != 50 || err != nil {
+			t.Errorf("%d records wait, error %v", n, err)
+		}
+		if e := r.Backlogs()["p:slow"].Error; !strings.Contains(e, "input/output error") {
+			t.Errorf("the backlog has the error %q", e)
+		}
+		b.mu.Lock()
+		b.err = nil
+		b.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		if n, err := w.logs.Waiting("p", "slow"); n != 0 || err != nil {
+			t.Errorf("%d records wait, error %v", n, err)
+		}
+		if got := w.slow.written(); !slices.Equal(got, append(upTo(50), upTo(50)...)) {
+			t.Errorf("the destination got %v", got)
+		}
+		if len(b.asked) != 1 || b.asked["p"] {
+			t.Errorf("what was synced: %v", b.asked)
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// New limits take effect while the destination hangs, and neither its sibling nor its records notice.
+func TestLimitsChangeWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 500)
+		w.slow.hold = make(chan struct{})
+		r := w.start()
+		time.Sleep(time.Second)
+		w.limits = &spec.Isolation{Bytes: 1 << 20}
+		changed := w.spec()
+		a, err := r.Amend(t.Context(), changed, changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := make(chan error, 1)
+		go func() { applied <- a.Apply(func() {}) }()
+		w.source.raise(1000)
+		time.Sleep(20 * time.Second)
+		if err := <-applied; err != nil {
+			t.Fatal(err)
+		}
+		if got := w.fast.written(); !slices.Equal(got, upTo(1000)) {
+			t.Errorf("the sibling got %d records", len(got))
+		}
+		if b := r.Backlogs()["p:slow"]; b.Limit != 1<<20 || b.Records != 1000 {
+			t.Errorf("the backlog is %+v", b)
+		}
+		close(w.slow.hold)
+		time.Sleep(time.Second)
+		if got := w.slow.written(); !slices.Equal(got, upTo(1000)) {
+			t.Errorf("the isolated destination got %d records", len(got))
 		}
 		if err := r.stop(); err != nil {
 			t.Error(err)

@@ -33,7 +33,7 @@ func (l Logs) Has(pipeline, connector string) bool {
 }
 
 // Waiting returns the number of records in the log of a destination that the destination has not received, 0 if there
-// is no log. If the log is in use, the number is that of the last save of its cursor.
+// is no log. If the log is in use, the number is as old as the last save of the cursor.
 func (l Logs) Waiting(pipeline, connector string) (records uint64, err error) {
 	if !l.Has(pipeline, connector) {
 		return 0, nil
@@ -72,7 +72,7 @@ func (l Logs) RemoveAll(pipeline string) error {
 // removedSuffix ends the name of a log that is being removed.
 const removedSuffix = "+removed"
 
-// remove removes the log in dir. A crash leaves the whole log or none: without the cursor, the records that remain would
+// remove removes the log in dir. A crash leaves the whole log or none: without the cursor, remaining records would
 // count as not received.
 func remove(dir string) error {
 	removed := dir + removedSuffix
@@ -85,9 +85,9 @@ func remove(dir string) error {
 	return os.RemoveAll(removed)
 }
 
-// Notes returns what a change of a pipeline from before to after means for its isolated destinations and for the records
-// that wait in their logs, by connector id. Either may be nil for a pipeline that does not exist. cleanup is the time
-// after which a removed connector is cleaned up.
+// Notes returns the consequences of a change of a pipeline for its isolated destinations and the records in their logs,
+// by connector id. Either version may be nil for a pipeline that does not exist. cleanup is the time after which a
+// removed connector is cleaned up.
 func (l Logs) Notes(before, after *spec.Pipeline, cleanup string) map[string][]string {
 	notes := map[string][]string{}
 	note := func(id, format string, args ...any) { notes[id] = append(notes[id], fmt.Sprintf(format, args...)) }

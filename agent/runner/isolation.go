@@ -26,11 +26,11 @@ type Isolation struct {
 }
 
 // errNoIsolation is the error of a binary that contains no isolation.
-var errNoIsolation = errors.New("this binary is conduit-edge, which does not isolate destinations; remove isolate, or " +
-	"use the full binary, conduit")
+var errNoIsolation = errors.New("this binary is conduit-edge, which does not isolate destinations; remove isolate, " +
+	"or use the full binary, conduit")
 
-// isolated returns the destination with this qualified id with a log before it, if it is isolated or records wait in the
-// log that it had, and otherwise d. start returns new instances of the destination.
+// isolated returns the destination with this qualified id and a log before it, if it is isolated or still has a log.
+// Otherwise it returns nil. start returns new instances of the destination.
 func (o *run) isolated(plugin, id string, start func(ctx context.Context) (connector.Destination, error),
 ) (connector.Destination, error) {
 	p, r := o.version.Load(), o.runner

@@ -40,6 +40,7 @@ func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 		c.processors(to, p, reported)
 		if r := running[p.ID]; r != nil {
 			collectLags(gaugeTo(to), p, r)
+			collectBacklogs(gaugeTo(to), counterTo(to), p, r)
 		}
 	}
 	counted.collect(gaugeTo(to))
@@ -125,6 +126,24 @@ func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {
 		gauge(sequenceDesc, float64(l.Acked), p.Name, p.ID, id, "acked")
 		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.Name, p.ID, id)
 		collectBehind(gauge, &l.Behind, p.Name, p.ID, id)
+	}
+}
+
+// collectBacklogs reports the logs of the isolated destinations.
+func collectBacklogs(gauge gauge, counter counter, p *spec.Pipeline, running *engine.Pipeline) {
+	for id, b := range running.Backlogs() {
+		gauge(isolatedRecordsDesc, float64(b.Records), p.Name, p.ID, id)
+		gauge(isolatedBytesDesc, float64(b.Bytes), p.Name, p.ID, id)
+		if b.Limit > 0 {
+			gauge(isolatedLimitDesc, float64(b.Limit), p.Name, p.ID, id)
+		}
+		gauge(isolatedSecondsDesc, b.Seconds, p.Name, p.ID, id)
+		counter(isolatedDroppedDesc, b.Dropped, p.Name, p.ID, id)
+		failing := 0.0
+		if b.Error != "" {
+			failing = 1
+		}
+		gauge(isolatedFailingDesc, failing, p.Name, p.ID, id)
 	}
 }
 

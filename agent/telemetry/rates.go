@@ -114,6 +114,12 @@ func (r *Rates) Of(id string) *spec.PipelineRates {
 			all.Oldest = &oldest
 		}
 	}
+	for id, backlog := range running.Backlogs() {
+		if s, ok := all.Stages[id]; ok {
+			s.Backlog = &backlog
+			all.Stages[id] = s
+		}
+	}
 	if r.Stages != nil {
 		addStages(all, r.Stages(id))
 	}

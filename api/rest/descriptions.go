@@ -58,6 +58,8 @@ const Descriptions = "" +
 	"condition: For a destination: Go template that yields true for the records that it gets. Left out: " +
 	"all records.\n" +
 	"default: For a destination: it gets the records for which no condition is true.\n" +
+	"isolate: For a destination: its records wait in a log on disk, so that it holds up no other " +
+	"destination.\n" +
 	"settings: *** keeps the current value.\n" +
 	"\nrest.ProcessorDocument\n" +
 	"id: Id, with or without the id of the parent in front.\n" +
@@ -119,6 +121,8 @@ const Descriptions = "" +
 	"records. A change without it keeps it.\n" +
 	"default: For a destination: it gets the records for which no condition is true. A change without it " +
 	"keeps it.\n" +
+	"isolate: For a destination: its records wait in a log on disk, so that it holds up no other " +
+	"destination. A change without it keeps it; only a document removes it.\n" +
 	"\nrest.Processor\n" +
 	"id: <parent>:<processor>. Can be set when the processor is created.\n" +
 	"condition: Go template that yields true or false. Empty: all records.\n" +

@@ -45,6 +45,8 @@ type ConnectorDocument struct {
 	Condition string `json:"condition,omitempty"`
 	// For a destination: it gets the records for which no condition is true.
 	Default bool `json:"default,omitempty"`
+	// For a destination: its records wait in a log on disk, so that it holds up no other destination.
+	Isolate *spec.Isolation `json:"isolate,omitempty"`
 	// *** keeps the current value.
 	Settings   map[string]string   `json:"settings,omitempty"`
 	Processors []ProcessorDocument `json:"processors,omitempty"`
@@ -93,7 +95,7 @@ func DocumentOf(p *spec.Pipeline) PipelineDocument {
 	for _, c := range p.Connectors {
 		doc.Connectors = append(doc.Connectors, ConnectorDocument{
 			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Condition: c.Condition,
-			Default: c.Default, Settings: c.Settings, Processors: processorDocuments(c.Processors),
+			Default: c.Default, Isolate: c.Isolate.Clone(), Settings: c.Settings, Processors: processorDocuments(c.Processors),
 		})
 	}
 	return doc

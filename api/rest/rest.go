@@ -122,6 +122,9 @@ type ConnectorConfig struct {
 	Condition *string `json:"condition,omitempty"`
 	// For a destination: it gets the records for which no condition is true. A change without it keeps it.
 	Default *bool `json:"default,omitempty"`
+	// For a destination: its records wait in a log on disk, so that it holds up no other destination. A change without it
+	// keeps it; only a document removes it.
+	Isolate *spec.Isolation `json:"isolate,omitempty"`
 }
 
 // ConnectorType is one of the two kinds of connectors.

@@ -1,6 +1,7 @@
 package spoollog_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -344,6 +345,40 @@ func TestLimits(t *testing.T) {
 }
 
 // When the log is full and set to block, Append waits until a reader acknowledges.
+// A full log that refuses records keeps the others, and takes records again once its reader has read.
+func TestRefusesWhileFull(t *testing.T) {
+	l := open(t, t.TempDir())
+	r, err := l.Reader("r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, l, 0, 100)
+	all, bytes := r.Backlog()
+	if all != 100 || bytes != l.Stats().Bytes {
+		t.Errorf("the backlog is %d records of %d bytes, the log has %d", all, bytes, l.Stats().Bytes)
+	}
+	l.SetLimits(spoollog.Limits{Bytes: bytes, Full: spoollog.Refuse})
+	frames, _, err := spoollog.Encode(numbered(100, 110))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Writer().Append(t.Context(), frames); !errors.Is(err, spoollog.ErrFull) {
+		t.Errorf("appended to a full log, error %v", err)
+	}
+	want(t, l, 0, "0-99")
+	if err := r.Acknowledge(60); err != nil {
+		t.Fatal(err)
+	}
+	if left, size := r.Backlog(); left != 40 || size <= bytes/4 || size >= bytes/2 {
+		t.Errorf("after 60 records, the backlog is %d records of %d bytes", left, size)
+	}
+	add(t, l, 100, 110)
+	want(t, l, 60, "60-109")
+	if n := l.Counts().Dropped; n != 0 {
+		t.Errorf("%d records were dropped", n)
+	}
+}
+
 func TestBlocksWhileFull(t *testing.T) {
 	l := open(t, t.TempDir())
 	l.SetLimits(spoollog.Limits{Bytes: 3000})

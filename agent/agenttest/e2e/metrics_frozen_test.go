@@ -49,7 +49,7 @@ pipelines:
   - id: unspooled
     connectors:
       - {id: src, type: source, plugin: builtin:spool, settings: {path: DIR/spool}}
-      - {id: dst, type: destination, plugin: builtin:file, settings: {path: DIR/unspooled.jsonl}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: DIR/unspooled.jsonl}, isolate: {}}
   - id: broken
     connectors:
       - {id: src, type: source, plugin: builtin:generator, settings: {rate: 100, format.type: raw,

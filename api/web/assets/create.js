@@ -143,6 +143,14 @@ function connectorForm(c, i, change, remove) {
         }),
         'it gets the records for which no condition is true')
       : null,
+    c.type === 'destination'
+      ? field(`c${i}isolate`, 'Isolate',
+        h('input', {
+          id: `c${i}isolate`, type: 'checkbox', checked: !!c.isolate,
+          onchange: (e) => change({ isolate: e.target.checked ? {} : undefined }),
+        }),
+        'its records wait in a log on disk, so that it holds up no other destination')
+      : null,
     parameters(`c${i}`, params, c.settings, (edit) => change((x) => ({ settings: edit(x.settings) }))),
     h('button', { type: 'button', class: 'plain remove', 'aria-label': 'Remove ' + (c.id || 'it'), onclick: remove },
       'Remove'));
@@ -291,7 +299,8 @@ function yaml(d) {
       `      - id: ${quote(c.id)}`, `        type: ${c.type}`,
       `        plugin: ${quote(c.plugin || (c.type === 'source' ? 'generator' : 'log'))}`,
       ...(c.condition ? [`        condition: ${quote(c.condition)}`] : []),
-      ...(c.default ? ['        default: true'] : []), ...settings(c.settings, '        '),
+      ...(c.default ? ['        default: true'] : []),
+      ...(c.isolate ? ['        isolate: {}'] : []), ...settings(c.settings, '        '),
     ]),
     ...(d.processors.length ? ['    processors:', ...d.processors.flatMap(processor)] : []), ''].join('\n');
 }

@@ -85,7 +85,7 @@ function outcome(r) {
           : h('p', { class: 'quiet' }, step.records.length ? 'Nothing changed.' : 'No record leaves this processor.')))
       : h('p', { class: 'quiet' }, 'No processor received it.'))),
     Object.entries(r.destinations).map(([id, list]) => h('section', { class: 'card', key: id },
-      h('h2', null, `${id} would receive ${list.length}`),
+      h('h2', null, `${id} would receive ${list.length}${r.isolated?.includes(id) ? ', through its log' : ''}`),
       list.slice(0, 20).map((x, i) => h('div', { class: 'tree', key: i }, h('dd', null, tree(x)))))),
     r.deadLetters.map((d, i) => h('div', { class: 'problem bad', key: 'd' + i },
       h('b', { class: 'mono' }, d.processor),

@@ -65,6 +65,7 @@ function connectorNode(c, rate) {
     note: [
       r?.waiting ? 'no record yet' : r ? bytes(r.bytes) + '/s' : '', r?.rawLane === 'on' ? 'raw lane' : '',
       c.config.condition ? 'conditional' : c.config.default ? 'default' : '',
+      r?.backlog ? (r.backlog.records ? `${count(r.backlog.records)} wait` : 'isolated') : '',
     ].filter(Boolean).join(' · '),
     slow: r?.slow,
   };

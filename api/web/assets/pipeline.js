@@ -201,7 +201,7 @@ function connectors(d, rate) {
               cell(r?.bytes, bytes),
               cell(r && !source ? r.refused || 0 : undefined),
               cell(r && (r.outstanding || 0)),
-              h('td', null, r?.behind ? behind(r.behind) : '–'));
+              h('td', null, r?.behind ? behind(r.behind) : r?.backlog ? backlog(r.backlog) : '–'));
           })))));
 }
 
@@ -243,6 +243,9 @@ function stageCard(d, id, r, s) {
       r?.outstanding ? fact('Outstanding', count(r.outstanding)) : null,
       r?.rawLane ? fact('Raw lane', r.rawLane) : null,
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
+      c.config.isolate ? fact('Isolated', limits(c.config.isolate)) : null,
+      r?.backlog ? fact('Log', backlog(r.backlog)) : null,
+      r?.backlog?.error ? fact('Failing', h('span', { class: 'problem warn' }, r.backlog.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
       (r?.behind?.notes || []).map((x) => fact('Note', x)),
@@ -265,6 +268,19 @@ function now(r, c, processor) {
 function use(r, c) {
   if (c.type === 'TYPE_SOURCE') return r.records ? '' : ', waits for records';
   return `, busy ${Math.round(r.busy * 100)} % of the time`;
+}
+
+/** What isolates a destination. */
+const limits = (x) =>
+  `at most ${bytes(x.bytes)}${x.age ? `, ${x.age}` : ''}, then ${x.full || 'block'}`;
+
+/** What waits in the log of an isolated destination. */
+function backlog(b) {
+  return [
+    b.state, `${count(b.records)} records wait`, b.records ? bytes(b.bytes) : '',
+    b.records ? `the oldest for ${duration(b.seconds)}` : '', b.full ? `full: ${b.full}` : '',
+    b.dropped ? `${count(b.dropped)} dropped` : '', b.retryAt ? `next attempt ${clock(b.retryAt)}` : '',
+  ].filter(Boolean).join(', ');
 }
 
 /** How far a source is behind its system, in the units that it reports. */

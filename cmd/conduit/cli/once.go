@@ -77,7 +77,7 @@ func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
 			if running == nil {
 				return nil
 			}
-			return running.Lags()
+			return withBacklogs(running.Lags(), running.Backlogs())
 		},
 		Complete: func(id string) {
 			if running, _ := a.Runner.Pipeline(id); running != nil {
@@ -200,4 +200,18 @@ func refusals(n uint64) string {
 		return ""
 	}
 	return terminal.Count(int(n), "record") + " refused"
+}
+
+// withBacklogs returns lags in which no source rests while records wait for an isolated destination.
+func withBacklogs(lags map[string]measure.Lag, backlogs map[string]spec.Backlog) map[string]measure.Lag {
+	for _, b := range backlogs {
+		if b.Records == 0 {
+			continue
+		}
+		for id, l := range lags {
+			l.OldestUnacked = max(l.OldestUnacked, time.Duration(b.Seconds*float64(time.Second)), 1)
+			lags[id] = l
+		}
+	}
+	return lags
 }

@@ -156,7 +156,11 @@ func printDryRun(p *Program, r *spec.DryRun) {
 		fmt.Fprintf(p.Stdout, "dead letter: %s: %s\n", l.Processor, l.Error)
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Destinations)) {
-		fmt.Fprintf(p.Stdout, "%s gets %s\n", id, terminal.Count(len(r.Destinations[id]), "record"))
+		way := ""
+		if slices.Contains(r.Isolated, id) {
+			way = " through its log (isolate)"
+		}
+		fmt.Fprintf(p.Stdout, "%s gets %s%s\n", id, terminal.Count(len(r.Destinations[id]), "record"), way)
 	}
 }
 

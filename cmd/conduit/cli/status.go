@@ -492,8 +492,8 @@ func rateWords(rate *float64) string {
 	return fmt.Sprintf("%.0f", *rate)
 }
 
-// behindWords says how far the sources are behind their systems, for sources that report it, and which sources have
-// delivered nothing yet.
+// behindWords says how far the sources are behind their systems, for sources that report it, which sources have
+// delivered nothing yet, and what waits for isolated destinations.
 func behindWords(r *spec.PipelineRates) string {
 	if r == nil {
 		return ""
@@ -507,6 +507,9 @@ func behindWords(r *spec.PipelineRates) string {
 		}
 		if waiting := r.Stages[id].Waiting; waiting != "" {
 			all = append(all, id+": "+waiting)
+		}
+		if b := r.Stages[id].Backlog; b != nil && (b.Records > 0 || b.Error != "") {
+			all = append(all, strings.TrimPrefix(id, r.ID+":")+": "+b.String())
 		}
 	}
 	return strings.Join(all, "; ")

@@ -50,7 +50,7 @@ func runAgent(ctx context.Context, dir string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := func(a *agent.Agent) { _ = os.WriteFile(upFile(dir), []byte(a.Address()), 0o600) }
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(), Log: log,
+		References: parts.References(), Cluster: parts.Cluster(), Isolate: parts.Isolate, Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

@@ -108,6 +108,9 @@ type Destination struct {
 	Reread     bool                 // faults of network and server may repeat records
 	Times      int                  // faults per round; 0: one
 	Skip       map[Fault]string
+	Isolate    *spec.Isolation // isolates the destination; nil: it is not isolated
+	// Sibling returns the settings of a file destination that gets the same records. nil: there is none.
+	Sibling func(dir string) map[string]string
 }
 
 // Fault is a kind of fault.
@@ -194,8 +197,13 @@ func RunDestination(t *testing.T, c Destination) {
 		Settings: map[string]string{"field": ".Payload.After"}, Workers: 1}
 	f.pipeline = spec.Pipeline{ID: "kill", Status: spec.StatusRunning, Connectors: []spec.Connector{
 		{ID: "file", Type: spec.TypeSource, Plugin: "builtin:file", Settings: map[string]string{"path": input}},
-		{ID: "destination", Type: spec.TypeDestination, Plugin: c.Plugin, Settings: f.system.Settings(f.addr())},
+		{ID: "destination", Type: spec.TypeDestination, Plugin: c.Plugin, Settings: f.system.Settings(f.addr()),
+			Isolate: c.Isolate},
 	}}
+	if c.Sibling != nil {
+		f.pipeline.Connectors = append(f.pipeline.Connectors, spec.Connector{ID: "sibling", Type: spec.TypeDestination,
+			Plugin: "builtin:file", Settings: c.Sibling(dir), Processors: []spec.Processor{decode}})
+	}
 	if processors := append([]spec.Processor{decode}, c.Processors...); c.Shared {
 		f.pipeline.Processors = processors
 	} else {

@@ -64,7 +64,7 @@ var campaigns = []Campaign{
 		About: "The kill suite with one case for PostgreSQL and one for Kafka."},
 
 	kill("exec", "Exec"),
-	kill("file", "Files?|CompressedFiles|RawLane|Containers"),
+	kill("file", "Files?|CompressedFiles|RawLane|Containers|Isolated", "agent/isolate/..."),
 	kill("http", "HTTP(Server|Poll)?"),
 	kill("journald", "Journald"),
 	kill("kafka", "Kafka(ExactlyOnce|Destination)?"),
