@@ -131,6 +131,7 @@ type sink struct {
 	refuse   func(n int) error // guarded by mu: why number n is refused; nil: nothing is
 	hold     chan struct{}     // guarded by mu: Write waits until it is closed; nil: it does not wait
 	deaf     bool              // guarded by mu: it never settles
+	late     time.Duration     // guarded by mu: after which it settles a record
 	metadata []record.Metadata // guarded by mu
 }
 
@@ -146,11 +147,21 @@ func (s *sink) written() []int {
 	return slices.Clone(s.got)
 }
 
+// opens returns the number of instances that were opened.
+func (s *sink) opens() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened
+}
+
 // destination is an instance of a destination that writes to a sink.
 type destination struct {
 	base
 	*sink
 	settle func(n int, err error)
+
+	settling  sync.Mutex     // held while settle is called later
+	unsettled sync.WaitGroup // records that are settled later
 }
 
 func (d *destination) Open(_ context.Context, settled func(n int, err error)) error {
@@ -168,7 +179,7 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	}
 	for i := range records {
 		d.mu.Lock()
-		hold, deaf, fails, refuses := d.hold, d.deaf, d.writeErr, d.refuse
+		hold, deaf, late, fails, refuses := d.hold, d.deaf, d.late, d.writeErr, d.refuse
 		d.mu.Unlock()
 		if hold != nil {
 			select {
@@ -193,14 +204,29 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 		d.got = append(d.got, n)
 		d.metadata = append(d.metadata, records[i].Metadata)
 		d.mu.Unlock()
-		if !deaf {
+		switch {
+		case deaf:
+		case late > 0:
+			d.settleLater(late)
+		default:
 			d.settle(1, nil)
 		}
 	}
 	return nil
 }
 
+// settleLater settles a record after this time.
+func (d *destination) settleLater(late time.Duration) {
+	d.unsettled.Go(func() {
+		time.Sleep(late)
+		d.settling.Lock()
+		defer d.settling.Unlock()
+		d.settle(1, nil)
+	})
+}
+
 func (d *destination) Flush(ctx context.Context) error {
+	d.unsettled.Wait()
 	d.mu.Lock()
 	hold := d.hold
 	d.mu.Unlock()

@@ -173,8 +173,11 @@ func (d *Destination) RefuseTo(q engine.DeadLetterQueue) { d.queue = q }
 // destination to open.
 func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) (err error) {
 	d.settled = settled
-	if d.log, d.release, err = spoollog.OpenShared(d.Logs.Of(d.Pipeline, connectorOf(d.Pipeline, d.ID)), nil,
-		d.Options.Log); err != nil {
+	dir, err := d.Logs.create(d.Pipeline, connectorOf(d.Pipeline, d.ID))
+	if err == nil {
+		d.log, d.release, err = spoollog.OpenShared(dir, nil, d.Log)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot open the log of the isolated destination %s: %w", d.ID, err)
 	}
 	if d.reader, err = d.log.Reader(readerName); err != nil {

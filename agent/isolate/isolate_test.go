@@ -81,8 +81,8 @@ func TestFailuresAreRetried(t *testing.T) {
 		if got := w.slow.written(); !slices.Equal(got, upTo(100)) {
 			t.Errorf("the isolated destination got %v", got)
 		}
-		if w.slow.opened < 4 {
-			t.Errorf("it was opened %d times", w.slow.opened)
+		if n := w.slow.opens(); n < 4 {
+			t.Errorf("it was opened %d times", n)
 		}
 		if b := r.Backlogs()["p:slow"]; b.Error != "" || b.State != spec.BacklogWriting {
 			t.Errorf("the backlog is %+v", b)
@@ -104,12 +104,12 @@ func TestDeafDestinationIsStartedAgain(t *testing.T) {
 		w.timeout, w.slow.deaf = 10*time.Second, true
 		r := w.start()
 		time.Sleep(9 * time.Second)
-		if w.slow.opened != 1 {
-			t.Errorf("it was opened %d times at once", w.slow.opened)
+		if n := w.slow.opens(); n != 1 {
+			t.Errorf("it was opened %d times at once", n)
 		}
 		time.Sleep(11 * time.Second)
-		if w.slow.opened != 2 {
-			t.Errorf("it was opened %d times", w.slow.opened)
+		if n := w.slow.opens(); n != 2 {
+			t.Errorf("it was opened %d times", n)
 		}
 		w.slow.set(func() { w.slow.deaf, w.slow.got = false, nil })
 		time.Sleep(30 * time.Second)
@@ -412,7 +412,7 @@ func TestRemovedIsolationDrains(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		w.limits, w.source.total = nil, 1000
+		w.limits, w.source.total, w.slow.late = nil, 1000, 100*time.Millisecond
 		r = w.start()
 		time.Sleep(time.Second)
 		if b := r.Backlogs()["p:slow"]; b.State != spec.BacklogDraining || b.Records != 500 {

@@ -3,6 +3,7 @@ package isolate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,32 @@ func LogsOf(store string) Logs { return Logs{store + ".isolated"} }
 // Of returns the directory of the log of a destination.
 func (l Logs) Of(pipeline, connector string) string {
 	return filepath.Join(l.Dir, texts.PathElement(pipeline), texts.PathElement(connector))
+}
+
+// create returns the directory of the log of a destination, and creates it. The names of new directories are durable
+// when create returns: a record in the log may be acknowledged to its source.
+func (l Logs) create(pipeline, connector string) (dir string, err error) {
+	dir = l.Of(pipeline, connector)
+	return dir, makeDir(dir)
+}
+
+// makeDir creates a directory and missing directories above it.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.Open(parent)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // Has reports whether a destination has a log, possibly an empty one.

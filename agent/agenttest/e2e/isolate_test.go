@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -53,6 +54,22 @@ func TestAnIsolatedDestination(t *testing.T) {
 		b := backlog()
 		return b.Records == 100 && strings.Contains(b.Error, "slow.txt") && b.State == spec.BacklogRetrying
 	})
+	labels := `{component_id="p:slow",pipeline_id="p",pipeline_name="p"}`
+	if n, failing := agenttest.Scrape(t, d.Agent, "conduit_isolated_records"+labels), agenttest.Scrape(t, d.Agent,
+		"conduit_isolated_failing"+labels); n != 100 || failing != 1 {
+		t.Errorf("the metrics are %v records, failing %v", n, failing)
+	}
+	c := &client.Client{URL: "http://" + d.Address()}
+	d.Wait("the rates to have the backlog", func() bool {
+		s, err := c.Status(t.Context(), "p")
+		return err == nil && s.Rates != nil && s.Rates.Stages["p:slow"].Backlog != nil &&
+			s.Rates.Stages["p:slow"].Backlog.Records == 100
+	})
+	events, err := c.Events(t.Context(), -1, 100)
+	d.Must(err)
+	if !slices.ContainsFunc(events, func(e spec.Event) bool { return e.Reason == "IsolatedFailed" && e.Pipeline == "p" }) {
+		t.Errorf("the events are %+v", events)
+	}
 	if s := d.State("p"); s.Phase != spec.PhaseRunning || s.Failures != 0 {
 		t.Errorf("the pipeline is %+v", s)
 	}

@@ -31,7 +31,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	text := fmt.Sprintf(process.Pipelines, d.dir, rate)
 	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
 	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
-	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) + fmt.Sprintf(rotatedPipeline, input, d.dir)
+	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) + fmt.Sprintf(rotatedPipeline+isolatedPipeline, input, d.dir)
 	process.WritePipelines(t, d.dir, text)
 	d.unmount(t) // writes all lines out
 	d.mount(t)
@@ -41,7 +41,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 
 	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"),
 		filepath.Join(d.dir, "out.jsonl")
-	rotated := filepath.Join(d.dir, "rotated.jsonl")
+	rotated, isolated := filepath.Join(d.dir, "rotated.jsonl"), filepath.Join(d.dir, "isolated.jsonl")
 	n := *cuts
 	cuts := make([]time.Time, n)
 	for i := range n {
@@ -66,15 +66,16 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	process.CatchUp(t, d.dir, tailed, want)
 	process.CatchUp(t, d.dir, spooledOut, want)
 	process.CatchUp(t, d.dir, rotated, want)
+	process.CatchUp(t, d.dir, isolated, want)
 	rotated = joinRotated(t, rotated)
 
-	for _, path := range []string{made, tailed, rotated} {
+	for _, path := range []string{made, tailed, rotated, isolated} {
 		o := process.Inspect(t, path, cuts)
 		t.Logf("%s: %d records, %d power cuts, %d repeated, read at most %v before the cut, %d torn lines",
 			filepath.Base(path), o.Last, n, o.Repeated, o.Oldest, o.Torn)
 	}
 	spoolArrived(t, spooledOut, want, n)
-	for _, path := range []string{tailed, rotated} {
+	for _, path := range []string{tailed, rotated, isolated} {
 		if o := process.Inspect(t, path, cuts); o.Last != want {
 			t.Errorf("%s: %d of %d lines arrived", filepath.Base(path), o.Last, want)
 		}
@@ -87,6 +88,15 @@ const rotatedPipeline = `  - id: rotated
       - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s}}
       - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/rotated.jsonl, rotate.size: 100000,
          rotate.compression: gzip}}
+`
+
+// isolatedPipeline has a destination that is slower than its source, so that most records wait in its log at a cut.
+const isolatedPipeline = `  - id: isolated
+    connectors:
+      - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s}}
+      - {id: fast, type: destination, plugin: builtin:file, settings: {path: %[2]s/sibling.jsonl}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/isolated.jsonl,
+         sdk.rate.perSecond: 20000}, isolate: {}}
 `
 
 // joinRotated joins a file and its rotated files into one file, and returns its path. If a file also exists compressed,

@@ -84,7 +84,7 @@ func run(ctx context.Context, dir string) error {
 		}
 	}
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(), Log: log,
+		References: parts.References(), Cluster: parts.Cluster(), Isolate: parts.Isolate, Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

@@ -190,7 +190,7 @@ var campaigns = []Campaign{
 	{Name: "power-cuts", Dir: module + "/crash", Run: "^TestPowerCuts", Full: []string{"-cuts=300"},
 		Limit:    4 * time.Hour,
 		About:    "Power cuts of the disk of an agent.",
-		Subjects: with(engine, "plugins/builtin/file", "plugins/spoollog")},
+		Subjects: with(engine, "agent/isolate", "plugins/builtin/file", "plugins/spoollog")},
 	{Name: "prove", Dir: module + "/prove", Full: []string{"-kills=10000"}, Limit: 24 * time.Hour,
 		About:    "`conduit prove` confirms the guarantees, and detects violations.",
 		Subjects: []string{"agent/prove", "agent/engine", "agent/store", "plugins/standalone"}},
