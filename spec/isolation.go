@@ -166,7 +166,11 @@ type Backlog struct {
 
 // String describes the backlog for people, without the error.
 func (b *Backlog) String() string {
-	text := fmt.Sprintf("%s, %d records wait (%d bytes", b.State, b.Records, b.Bytes)
+	waits := fmt.Sprintf("%d records wait", b.Records)
+	if b.Records == 1 {
+		waits = "1 record waits"
+	}
+	text := fmt.Sprintf("%s, %s (%d bytes", b.State, waits, b.Bytes)
 	if b.Limit > 0 {
 		text += fmt.Sprintf(" of %d", b.Limit)
 	}
