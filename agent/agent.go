@@ -19,7 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -28,7 +27,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/agent/telemetry/trend"
 	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
@@ -54,8 +52,8 @@ type Options struct {
 	Wired func(*Agent)
 	// Profiles serves profiles of the agent. It is nil in a binary that contains none.
 	Profiles http.Handler
-	// Isolate returns a destination with a log before it. It is nil in a binary that isolates no destinations.
-	Isolate func(isolate.Options) connector.Destination
+	// Isolate returns the isolation of destinations. It is nil in a binary that contains none.
+	Isolate func(runner.IsolationSetup) runner.Isolation
 	// ToolServer serves tools for language models. It is nil in a binary that contains none.
 	ToolServer api.ToolServer
 	// Docs, if set, returns a file of the documentation by name.

@@ -129,7 +129,9 @@ func (a *Agent) plan(ctx context.Context, request spec.PlanRequest) (*spec.Plan,
 	}
 	p.RawLane = func(pipeline *spec.Pipeline) map[string]string { return a.Catalog.RawLane(ctx, pipeline) }
 	p.Notes = func(pipeline *spec.Pipeline) map[string][]string { return a.Catalog.Notes(ctx, pipeline) }
-	p.Isolated = a.Runner.Isolation.Logs.Notes
+	if a.Runner.Isolation != nil {
+		p.Isolated = a.Runner.Isolation.Notes
+	}
 	return p.Plan(ctx, request, declared, known)
 }
 

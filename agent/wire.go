@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/agent/process"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -83,9 +82,11 @@ func (a *Agent) wire() {
 		ProcessorTimeout: c.Processors.Timeout,
 		Budget:           budget(w.Shared),
 		StateDir:         c.DB.SQLite.Path + ".processors",
-		Isolation: runner.Isolation{New: a.options.Isolate, Logs: isolate.LogsOf(c.DB.SQLite.Path),
-			Delay: policy(c.Pipelines).Delay, Event: a.event},
-		Log: log,
+		Log:              log,
+	}
+	if a.options.Isolate != nil {
+		a.Runner.Isolation = a.options.Isolate(runner.IsolationSetup{Store: c.DB.SQLite.Path,
+			Delay: policy(c.Pipelines).Delay, Event: a.event})
 	}
 	a.replays = &deadletter.Replays{
 		DeadLetters: a.ownDeadLetters,
@@ -143,11 +144,12 @@ func (a *Agent) wireTelemetry() {
 		Log:      a.options.Log,
 	}
 	a.trends = &trend.Store{Path: a.options.Config.DB.SQLite.Path + ".trends", Log: a.options.Log}
-	a.Rates = &telemetry.Rates{Runs: a.Runner, Stages: a.Delivery.Stages, Trends: a.trends}
+	a.Rates = &telemetry.Rates{Runs: a.Runner, Isolation: a.Runner.Isolation, Stages: a.Delivery.Stages, Trends: a.trends}
 	a.metrics = &telemetry.Collector{
 		Version:     a.options.Version,
 		Store:       a.Store,
 		Runs:        a.Runner,
+		Isolation:   a.Runner.Isolation,
 		Loop:        a.Loop,
 		Files:       a.Files,
 		Committer:   a.Committer,
@@ -207,8 +209,7 @@ func (a *Agent) event(pipelineID, typ, reason, message string) {
 	err := a.Store.Apply(context.Background(), &spec.Changes{Events: []spec.Event{{Pipeline: pipelineID, Type: typ,
 		Reason: reason, Message: message}}})
 	if err != nil {
-		a.options.Log.Warn("cannot save an event", "component", "agent", "pipeline_id", pipelineID, "reason", reason,
-			"err", err)
+		a.options.Log.Warn("cannot save an event: "+message, "component", "agent", "pipeline_id", pipelineID, "err", err)
 	}
 }
 

@@ -69,20 +69,6 @@ func (i *Isolation) Policy() IsolationFull {
 	return i.Full
 }
 
-// String describes the limits of the log for people.
-func (i *Isolation) String() string {
-	age := ""
-	if i.Age != "" {
-		age = " or a record waits longer than " + i.Age
-	}
-	then := map[IsolationFull]string{
-		IsolationBlocks:      "the pipeline waits",
-		IsolationDropsOldest: "the oldest records are dropped",
-		IsolationRefuses:     "new records go to the dead-letter queue",
-	}[i.Policy()]
-	return fmt.Sprintf("its records wait in a log on this host; beyond %d bytes%s %s", i.Bytes, age, then)
-}
-
 // Clone returns a copy, nil of nil.
 func (i *Isolation) Clone() *Isolation {
 	if i == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/spec"
 )
 
 // Isolated is a destination that settles a record once its own log has it, and writes it to its system later.
@@ -17,9 +16,6 @@ type Isolated interface {
 	RefuseTo(DeadLetterQueue)
 	// WaitsForRoom reports whether a call of Write waits until the log has room.
 	WaitsForRoom() bool
-	// Backlog describes the records that wait in the log; ok is false while the destination is not open or has no log
-	// any more. It is called at any time.
-	Backlog() (b spec.Backlog, ok bool)
 }
 
 // DeadLetterQueue takes refused records of a run from an Isolated destination.
@@ -54,32 +50,18 @@ func (q *deadLetterQueue) Take(ctx context.Context, l *DeadLetter) error {
 	return err
 }
 
-// Backlogs returns the state of every isolated destination by qualified id, nothing while the pipeline does not run. It
-// may be called at any time.
-func (p *Pipeline) Backlogs() map[string]spec.Backlog {
+// EachIsolated calls f with the qualified id of every isolated destination, while the pipeline runs. It may be called at
+// any time.
+func (p *Pipeline) EachIsolated(f func(id string, d Isolated)) {
 	r := p.running.Load()
 	if r == nil {
-		return nil
+		return
 	}
-	var all map[string]spec.Backlog
 	for _, d := range r.dests {
-		i := d.out.Load().isolated()
-		if i == nil {
-			continue
+		if i := d.out.Load().isolated(); i != nil {
+			f(d.id, i)
 		}
-		b, ok := i.Backlog()
-		if !ok {
-			continue
-		}
-		if all == nil {
-			all = map[string]spec.Backlog{}
-		}
-		if b.Error != "" {
-			b.Error = r.redacted(errors.New(b.Error)).Error()
-		}
-		all[d.id] = b
 	}
-	return all
 }
 
 // waitsForRoom reports whether records wait for room in the log of an isolated destination.

@@ -7,7 +7,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Backlog implements engine.Isolated.
+// Backlog describes the records that wait in the log; ok is false while the destination is not open or has no log any
+// more. It may be called at any time.
 func (d *Destination) Backlog() (b spec.Backlog, ok bool) {
 	if !d.opened.Load() || d.Limits == nil && !d.feeder.draining() {
 		return b, false
@@ -40,7 +41,9 @@ func (f *feeder) describe(b *spec.Backlog) {
 	if f.err == nil {
 		return
 	}
-	b.Error = f.err.Error()
+	if b.Error = f.err.Error(); f.Redact != nil {
+		b.Error = f.Redact(b.Error)
+	}
 	since := f.since
 	b.Since = &since
 	if f.state == spec.BacklogRetrying {

@@ -398,6 +398,9 @@ func (r *run) stop() error {
 	return err
 }
 
+// backlog returns the backlog of the isolated destination, the zero Backlog if it has no log.
+func (r *run) backlog() spec.Backlog { return new(isolate.Part).Backlogs(r.Pipeline)["p:slow"] }
+
 // upTo returns the numbers from 1 to n.
 func upTo(n int) []int { return between(1, n) }
 

@@ -62,6 +62,8 @@ type Options struct {
 	KeepDeadLetters func(ctx context.Context) error
 	// Memory accounts for records on their way to the real destination; nil: nothing does.
 	Memory spoollog.Memory
+	// Redact removes secrets from a text; nil: it has none.
+	Redact func(text string) string
 	// Event records an event of the pipeline, of type spec.EventNormal or spec.EventWarning.
 	Event func(typ, reason, message string)
 	Log   *slog.Logger

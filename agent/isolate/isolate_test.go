@@ -27,7 +27,7 @@ func TestSiblingsDoNotWait(t *testing.T) {
 		if n := w.source.ackedUpTo(); n != 5000 {
 			t.Errorf("%d records are acknowledged", n)
 		}
-		b := r.Backlogs()["p:slow"]
+		b := r.backlog()
 		if b.Records != 5000 || b.Bytes <= 0 || b.Seconds < 4 || b.Seconds > 5.5 || b.State != spec.BacklogWriting {
 			t.Errorf("the backlog is %+v", b)
 		}
@@ -42,7 +42,7 @@ func TestSiblingsDoNotWait(t *testing.T) {
 				t.Fatalf("its metadata are %v", md)
 			}
 		}
-		if b := r.Backlogs()["p:slow"]; b.Records != 0 || b.Bytes != 0 || b.Seconds != 0 {
+		if b := r.backlog(); b.Records != 0 || b.Bytes != 0 || b.Seconds != 0 {
 			t.Errorf("the backlog of an empty log is %+v", b)
 		}
 		if err := r.stop(); err != nil {
@@ -61,7 +61,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		if got := w.fast.written(); len(got) != 100 {
 			t.Errorf("the sibling got %d records", len(got))
 		}
-		b := r.Backlogs()["p:slow"]
+		b := r.backlog()
 		if b.State != spec.BacklogRetrying || b.Error != "no route to host" || b.Since == nil || b.RetryAt == nil ||
 			b.Records != 100 {
 			t.Errorf("the backlog is %+v", b)
@@ -84,7 +84,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		if n := w.slow.opens(); n < 4 {
 			t.Errorf("it was opened %d times", n)
 		}
-		if b := r.Backlogs()["p:slow"]; b.Error != "" || b.State != spec.BacklogWriting {
+		if b := r.backlog(); b.Error != "" || b.State != spec.BacklogWriting {
 			t.Errorf("the backlog is %+v", b)
 		}
 		want := []string{"IsolatedFailed", "IsolatedDelivering", "IsolatedFailed", "IsolatedDelivering"}
@@ -243,7 +243,7 @@ func TestUntoleratedRefusalStopsOnlyTheDestination(t *testing.T) {
 		if got := w.fast.written(); len(got) != 100 {
 			t.Errorf("the sibling got %d records", len(got))
 		}
-		b := r.Backlogs()["p:slow"]
+		b := r.backlog()
 		if b.Records != 51 || b.State != spec.BacklogRetrying || !strings.Contains(b.Error, "window-nack-threshold") {
 			t.Errorf("the backlog is %+v", b)
 		}
@@ -282,7 +282,7 @@ func TestFullBlocks(t *testing.T) {
 		r := w.start()
 		time.Sleep(2 * time.Hour) // longer than a destination may take to answer
 		n := w.source.ackedUpTo()
-		if b := r.Backlogs()["p:slow"]; n < 500 || n > 1100 || b.Full != spec.IsolationBlocks {
+		if b := r.backlog(); n < 500 || n > 1100 || b.Full != spec.IsolationBlocks {
 			t.Errorf("%d records are acknowledged, the backlog is %+v", n, b)
 		}
 		release()
@@ -293,7 +293,7 @@ func TestFullBlocks(t *testing.T) {
 		if got := w.fast.written(); !slices.Equal(got, upTo(3000)) {
 			t.Errorf("the sibling got %d records", len(got))
 		}
-		if b := r.Backlogs()["p:slow"]; b.Full != "" || b.Dropped != 0 {
+		if b := r.backlog(); b.Full != "" || b.Dropped != 0 {
 			t.Errorf("the backlog is %+v", b)
 		}
 		if events := w.seen(); !slices.Contains(events, "IsolationFull") || events[len(events)-1] != "IsolationRoom" {
@@ -314,7 +314,7 @@ func TestFullDropsTheOldest(t *testing.T) {
 		if n := w.source.ackedUpTo(); n != 3000 {
 			t.Errorf("%d records are acknowledged", n)
 		}
-		b := r.Backlogs()["p:slow"]
+		b := r.backlog()
 		if b.Full != spec.IsolationDropsOldest || b.Dropped == 0 || b.Dropped+b.Records != 3000 {
 			t.Errorf("the backlog is %+v", b)
 		}
@@ -340,7 +340,7 @@ func TestFullRefuses(t *testing.T) {
 		if n := w.source.ackedUpTo(); n != 3000 {
 			t.Errorf("%d records are acknowledged", n)
 		}
-		b, letters := r.Backlogs()["p:slow"], w.kept()
+		b, letters := r.backlog(), w.kept()
 		if b.Full != spec.IsolationRefuses || b.Dropped != 0 || int(b.Records)+len(letters) != 3000 ||
 			len(letters) < 1000 || !strings.Contains(letters[0].Err.Error(), "is full") {
 			t.Errorf("%d dead letters, and the backlog is %+v", len(letters), b)
@@ -373,7 +373,7 @@ func TestAgeFillsTheLog(t *testing.T) {
 		time.Sleep(32 * time.Minute)
 		w.source.raise(200)
 		time.Sleep(time.Second)
-		if letters, b := w.kept(), r.Backlogs()["p:slow"]; len(letters) != 50 || b.Records != 150 || b.Seconds < 3600 ||
+		if letters, b := w.kept(), r.backlog(); len(letters) != 50 || b.Records != 150 || b.Seconds < 3600 ||
 			b.Full != spec.IsolationRefuses {
 			t.Errorf("%d dead letters, and the backlog is %+v", len(letters), b)
 		}
@@ -415,7 +415,7 @@ func TestRemovedIsolationDrains(t *testing.T) {
 		w.limits, w.source.total, w.slow.late = nil, 1000, 100*time.Millisecond
 		r = w.start()
 		time.Sleep(time.Second)
-		if b := r.Backlogs()["p:slow"]; b.State != spec.BacklogDraining || b.Records != 500 {
+		if b := r.backlog(); b.State != spec.BacklogDraining || b.Records != 500 {
 			t.Errorf("the backlog is %+v", b)
 		}
 		if n := w.source.ackedUpTo(); n != 500 {
@@ -426,7 +426,7 @@ func TestRemovedIsolationDrains(t *testing.T) {
 		if got := w.slow.written(); !slices.Equal(got, upTo(1000)) {
 			t.Errorf("the destination got %d records", len(got))
 		}
-		if n := w.source.ackedUpTo(); n != 1000 || w.logs.Has("p", "slow") || len(r.Backlogs()) > 0 {
+		if n := w.source.ackedUpTo(); n != 1000 || w.logs.Has("p", "slow") || r.backlog().State != "" {
 			t.Errorf("%d records are acknowledged, the log exists: %v", n, w.logs.Has("p", "slow"))
 		}
 		if err := r.stop(); err != nil {
@@ -467,7 +467,7 @@ func TestCursorWaitsForTheSync(t *testing.T) {
 		if n, err := w.logs.Waiting("p", "slow"); n != 50 || err != nil {
 			t.Errorf("%d records wait, error %v", n, err)
 		}
-		if e := r.Backlogs()["p:slow"].Error; !strings.Contains(e, "input/output error") {
+		if e := r.backlog().Error; !strings.Contains(e, "input/output error") {
 			t.Errorf("the backlog has the error %q", e)
 		}
 		b.mu.Lock()
@@ -512,7 +512,7 @@ func TestLimitsChangeWhileItRuns(t *testing.T) {
 		if got := w.fast.written(); !slices.Equal(got, upTo(1000)) {
 			t.Errorf("the sibling got %d records", len(got))
 		}
-		if b := r.Backlogs()["p:slow"]; b.Limit != 1<<20 || b.Records != 1000 {
+		if b := r.backlog(); b.Limit != 1<<20 || b.Records != 1000 {
 			t.Errorf("the backlog is %+v", b)
 		}
 		close(w.slow.hold)

@@ -121,7 +121,7 @@ func (l Logs) Notes(before, after *spec.Pipeline, cleanup string) map[string][]s
 	now := destinations(after)
 	for id, c := range now {
 		if c.Isolate != nil {
-			note(id, "isolated: %v", c.Isolate)
+			note(id, "isolated: %s", limitsOf(c.Isolate))
 		}
 	}
 	for id, c := range destinations(before) {

@@ -2,8 +2,8 @@ package parts
 
 import (
 	"github.com/conduit-agent/conduit/agent/isolate"
-	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/agent/runner"
 )
 
-// Isolate returns a destination with a log before it.
-func Isolate(o isolate.Options) connector.Destination { return isolate.New(o) }
+// Isolate returns the isolation of destinations.
+func Isolate(s runner.IsolationSetup) runner.Isolation { return isolate.NewPart(s) }

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -15,11 +14,12 @@ import (
 )
 
 // Offline plans for an agent with these settings that has not started. An agent may be using the store meanwhile.
-// check is Planner.Check; references are not resolved, because the agent may see other variables and files.
+// check is Planner.Check, and isolated is Planner.Isolated; references are not resolved, because the agent may see other variables and files.
 func Offline(
 	ctx context.Context, c config.Config, parser spec.Parser, request spec.PlanRequest,
 	check func(*spec.Pipeline) []spec.Problem, rawLane func(*spec.Pipeline) map[string]string,
 	notes func(*spec.Pipeline) map[string][]string,
+	isolated func(before, after *spec.Pipeline, cleanup string) map[string][]string,
 ) (*spec.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {
@@ -27,7 +27,7 @@ func Offline(
 	}
 	p := Of(c.Pipelines, parser)
 	p.Guarded, p.Check, p.RawLane, p.Notes = new(files.Reconciler).Guarded, check, rawLane, notes
-	p.Isolated = isolate.LogsOf(c.DB.SQLite.Path).Notes
+	p.Isolated = isolated
 	return p.Plan(ctx, request, declared, known)
 }
 

@@ -54,7 +54,7 @@ type Runner struct {
 	Budget   int
 	StateDir string // state of processors, a directory for each pipeline; "" for none
 	Log      *slog.Logger
-	// Isolation makes destinations that hold up no other destination.
+	// Isolation makes destinations that hold up no other destination; nil: the binary contains none.
 	Isolation Isolation
 
 	starts   tally // of connectors, by plugin
@@ -178,7 +178,10 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	if err = errors.Join(err, gone.Teardown(ctx)); err != nil {
 		return fmt.Errorf("cannot delete connector %s: %w", c.ID, secrets.Error(err))
 	}
-	return r.discardLog(c)
+	if r.Isolation == nil {
+		return nil
+	}
+	return r.Isolation.Discard(c)
 }
 
 // Configure lets a new instance of a plugin accept settings without references, and tears it down. It returns the

@@ -25,8 +25,10 @@ func (r *Runner) stateDir(pipelineID string) string {
 // ForgetState removes the state of the processors, and the logs of the destinations, of a pipeline that is being
 // deleted.
 func (r *Runner) ForgetState(pipelineID string) error {
-	if err := r.Isolation.Logs.RemoveAll(pipelineID); err != nil {
-		return fmt.Errorf("cannot remove the logs of the isolated destinations of pipeline %q: %w", pipelineID, err)
+	if r.Isolation != nil {
+		if err := r.Isolation.RemoveAll(pipelineID); err != nil {
+			return fmt.Errorf("cannot remove the logs of the isolated destinations of pipeline %q: %w", pipelineID, err)
+		}
 	}
 	if r.StateDir == "" {
 		return nil

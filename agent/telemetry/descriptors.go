@@ -142,17 +142,4 @@ var (
 	spoolDamagedDesc = desc(SpoolDamaged, "Records of a spool that were damaged on the disk.", "path")
 	spoolBehindDesc  = desc(SpoolBehind,
 		"Records of a spool that a reader has not acknowledged, also while it is away.", "path", "reader")
-
-	isolatedRecordsDesc = desc(IsolatedRecords, "Records in the log of an isolated destination that it has not received.",
-		"pipeline_name", "pipeline_id", "component_id")
-	isolatedBytesDesc = desc(IsolatedBytes, "Bytes of these records on disk.", "pipeline_name", "pipeline_id",
-		"component_id")
-	isolatedLimitDesc = desc(IsolatedLimit, "Limit of the log of an isolated destination in bytes.", "pipeline_name",
-		"pipeline_id", "component_id")
-	isolatedSecondsDesc = desc(IsolatedSeconds, "Age of the oldest record that an isolated destination has not received; "+
-		"0 when there is none.", "pipeline_name", "pipeline_id", "component_id")
-	isolatedDroppedDesc = desc(IsolatedDropped, "Records that were dropped because the log of an isolated destination "+
-		"was full.", "pipeline_name", "pipeline_id", "component_id")
-	isolatedFailingDesc = desc(IsolatedFailing, "1 while an isolated destination fails and is tried again, otherwise 0.",
-		"pipeline_name", "pipeline_id", "component_id")
 )

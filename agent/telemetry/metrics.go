@@ -27,6 +27,14 @@ type Store interface {
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 }
 
+// Isolation measures isolated destinations.
+type Isolation interface {
+	// Backlogs returns the state of each isolated destination of a running pipeline, by qualified id.
+	Backlogs(p *engine.Pipeline) map[string]spec.Backlog
+	// Measure emits the metrics of a backlog. All have the same labels.
+	Measure(b *spec.Backlog, emit func(name, help string, counter bool, value float64))
+}
+
 // Runs gives access to running pipelines and their counters.
 type Runs interface {
 	Running() map[string]*engine.Pipeline
@@ -47,6 +55,7 @@ type Collector struct {
 	Version   string
 	Store     Store
 	Runs      Runs
+	Isolation Isolation // nil: there are no isolated destinations
 	Loop      *reconcile.Loop
 	Files     *files.Reconciler
 	Committer *engine.Committer

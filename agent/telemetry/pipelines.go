@@ -40,7 +40,7 @@ func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 		c.processors(to, p, reported)
 		if r := running[p.ID]; r != nil {
 			collectLags(gaugeTo(to), p, r)
-			collectBacklogs(gaugeTo(to), counterTo(to), p, r)
+			c.isolated(to, p, r)
 		}
 	}
 	counted.collect(gaugeTo(to))
@@ -129,21 +129,20 @@ func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {
 	}
 }
 
-// collectBacklogs reports the logs of the isolated destinations.
-func collectBacklogs(gauge gauge, counter counter, p *spec.Pipeline, running *engine.Pipeline) {
-	for id, b := range running.Backlogs() {
-		gauge(isolatedRecordsDesc, float64(b.Records), p.Name, p.ID, id)
-		gauge(isolatedBytesDesc, float64(b.Bytes), p.Name, p.ID, id)
-		if b.Limit > 0 {
-			gauge(isolatedLimitDesc, float64(b.Limit), p.Name, p.ID, id)
-		}
-		gauge(isolatedSecondsDesc, b.Seconds, p.Name, p.ID, id)
-		counter(isolatedDroppedDesc, b.Dropped, p.Name, p.ID, id)
-		failing := 0.0
-		if b.Error != "" {
-			failing = 1
-		}
-		gauge(isolatedFailingDesc, failing, p.Name, p.ID, id)
+// isolated reports the logs of the isolated destinations of p.
+func (c *Collector) isolated(to chan<- prometheus.Metric, p *spec.Pipeline, running *engine.Pipeline) {
+	if c.Isolation == nil {
+		return
+	}
+	for id, b := range c.Isolation.Backlogs(running) {
+		c.Isolation.Measure(&b, func(name, help string, counter bool, value float64) {
+			kind := prometheus.GaugeValue
+			if counter {
+				kind = prometheus.CounterValue
+			}
+			to <- prometheus.MustNewConstMetric(desc(name, help, "pipeline_name", "pipeline_id", "component_id"), kind,
+				value, p.Name, p.ID, id)
+		})
 	}
 }
 

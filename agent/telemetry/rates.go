@@ -23,6 +23,8 @@ const defaultInterval = time.Second
 // history of the records read per second. Set Runs, then call Run.
 type Rates struct {
 	Runs Runs
+	// Isolation measures isolated destinations; nil: there are none.
+	Isolation Isolation
 	// Stages returns the observed stages of a running pipeline; nil: stages are not observed.
 	Stages   func(id string) []delivery.Stage
 	Interval time.Duration // between two samples; 0: a second
@@ -114,10 +116,12 @@ func (r *Rates) Of(id string) *spec.PipelineRates {
 			all.Oldest = &oldest
 		}
 	}
-	for id, backlog := range running.Backlogs() {
-		if s, ok := all.Stages[id]; ok {
-			s.Backlog = &backlog
-			all.Stages[id] = s
+	if r.Isolation != nil {
+		for id, backlog := range r.Isolation.Backlogs(running) {
+			if s, ok := all.Stages[id]; ok {
+				s.Backlog = &backlog
+				all.Stages[id] = s
+			}
 		}
 	}
 	if r.Stages != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -42,7 +43,7 @@ func TestAnIsolatedDestination(t *testing.T) {
 	}
 	backlog := func() spec.Backlog {
 		if running, _ := d.Runner.Pipeline("p"); running != nil {
-			return running.Backlogs()["p:slow"]
+			return d.Runner.Isolation.Backlogs(running)["p:slow"]
 		}
 		return spec.Backlog{}
 	}
@@ -77,7 +78,7 @@ func TestAnIsolatedDestination(t *testing.T) {
 	d.Wait("the sibling to get all lines", func() bool { return got("fast.txt") == lines(1, 150) })
 	d.Wait("the log to have all lines", func() bool { return backlog().Records == 150 })
 	declared := d.Declared("p")
-	notes := d.Runner.Isolation.Logs.Notes(&declared.Pipeline, nil, "10m")["slow"]
+	notes := d.Runner.Isolation.Notes(&declared.Pipeline, nil, "10m")["slow"]
 	if !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "records wait in its log") }) {
 		t.Errorf("the notes on the removal are %q", notes)
 	}
@@ -88,5 +89,5 @@ func TestAnIsolatedDestination(t *testing.T) {
 	d.Wait("both to get the next lines", func() bool {
 		return got("slow.txt") == lines(1, 200) && got("fast.txt") == lines(1, 200)
 	})
-	d.Wait("the log to be gone", func() bool { return !d.Runner.Isolation.Logs.Has("p", "slow") })
+	d.Wait("the log to be gone", func() bool { return !isolate.LogsOf(d.Path("conduit.db")).Has("p", "slow") })
 }

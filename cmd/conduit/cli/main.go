@@ -17,13 +17,12 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
-	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -34,8 +33,8 @@ type Parts struct {
 	Cluster    *membership.Cluster
 	// Profiles serves profiles of the agent; nil: there are none.
 	Profiles http.Handler
-	// Isolate returns a destination with a log before it; nil: there are none.
-	Isolate func(isolate.Options) connector.Destination
+	// Isolate returns the isolation of destinations; nil: there is none.
+	Isolate func(runner.IsolationSetup) runner.Isolation
 	// ToolServer serves tools for language models in the agent; nil: there are none.
 	ToolServer api.ToolServer
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.

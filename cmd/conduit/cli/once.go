@@ -77,7 +77,11 @@ func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
 			if running == nil {
 				return nil
 			}
-			return withBacklogs(running.Lags(), running.Backlogs())
+			lags := running.Lags()
+			if a.Runner.Isolation != nil {
+				a.Runner.Isolation.Wait(lags, running)
+			}
+			return lags
 		},
 		Complete: func(id string) {
 			if running, _ := a.Runner.Pipeline(id); running != nil {
@@ -200,18 +204,4 @@ func refusals(n uint64) string {
 		return ""
 	}
 	return terminal.Count(int(n), "record") + " refused"
-}
-
-// withBacklogs returns lags in which no source rests while records wait for an isolated destination.
-func withBacklogs(lags map[string]measure.Lag, backlogs map[string]spec.Backlog) map[string]measure.Lag {
-	for _, b := range backlogs {
-		if b.Records == 0 {
-			continue
-		}
-		for id, l := range lags {
-			l.OldestUnacked = max(l.OldestUnacked, time.Duration(b.Seconds*float64(time.Second)), 1)
-			lags[id] = l
-		}
-	}
-	return lags
 }

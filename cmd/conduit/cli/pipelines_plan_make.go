@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
@@ -183,10 +184,14 @@ func brief(err error) error {
 
 func (m *planMaker) fromStore(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error) {
 	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
+	var isolated func(before, after *spec.Pipeline, cleanup string) map[string][]string
+	if isolate := m.Parts.Isolate; isolate != nil {
+		isolated = isolate(runner.IsolationSetup{Store: m.config.DB.SQLite.Path}).Notes
+	}
 	plan, err := planner.Offline(ctx, m.config, m.Parser(), request, func(p *spec.Pipeline) []spec.Problem {
 		return catalog.Check(ctx, p)
 	}, func(p *spec.Pipeline) map[string]string { return catalog.RawLane(ctx, p) },
-		func(p *spec.Pipeline) map[string][]string { return catalog.Notes(ctx, p) })
+		func(p *spec.Pipeline) map[string][]string { return catalog.Notes(ctx, p) }, isolated)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Invalidf("%v", err)
 	}

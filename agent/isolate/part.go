@@ -1,0 +1,153 @@
+package isolate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+var _ runner.Isolation = (*Part)(nil)
+
+// Part is the isolation of destinations in an agent.
+type Part struct {
+	Logs
+	setup runner.IsolationSetup
+}
+
+// NewPart returns the isolation of an agent.
+func NewPart(s runner.IsolationSetup) *Part { return &Part{LogsOf(s.Store), s} }
+
+// Destination implements runner.Isolation.
+func (t *Part) Destination(in runner.Isolated) (connector.Destination, error) {
+	p := in.Pipeline
+	i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool {
+		return c.Type == spec.TypeDestination && p.QualifiedID(c.ID) == in.ID
+	})
+	if i < 0 || p.Connectors[i].Isolate == nil && !t.Has(p.ID, p.Connectors[i].ID) {
+		return nil, nil
+	}
+	o := Options{
+		Pipeline: p.ID,
+		ID:       in.ID,
+		Logs:     t.Logs,
+		Limits:   p.Connectors[i].Isolate,
+		Start:    in.Start,
+		Batching: func(settings map[string]string) engine.BatchPolicy {
+			return engine.BatchPolicyOf(in.WithDefaults(in.Plugin, settings))
+		},
+		Delay:         func(failures int) time.Duration { return t.setup.Delay(in.ID, failures) },
+		AnswerTimeout: in.AckTimeout,
+		Interval:      in.Committer.Interval,
+		Barrier:       in.Committer.Barrier,
+		Event:         func(typ, reason, message string) { t.setup.Event(p.ID, typ, reason, in.Redact(message)) },
+		Redact:        in.Redact,
+		Log:           in.Log.With("component", "engine", "pipeline_id", p.ID),
+	}
+	for i := range p.Connectors {
+		if p.Connectors[i].Type == spec.TypeSource {
+			o.Sources = append(o.Sources, p.QualifiedID(p.Connectors[i].ID))
+		}
+	}
+	if before := in.Committer.Before; before != nil {
+		o.KeepDeadLetters = func(ctx context.Context) error {
+			return before(ctx, []spec.Checkpoint{{PipelineID: p.ID}})
+		}
+	}
+	if in.Memory != nil {
+		o.Memory = in.Memory
+	}
+	return New(o), nil
+}
+
+// Discard implements runner.Isolation.
+func (t *Part) Discard(c *spec.ConnectorState) error {
+	id, superseded := c.ConnectorID()
+	if superseded || c.Type != spec.TypeDestination {
+		return nil
+	}
+	of := connectorOf(c.PipelineID, id)
+	if !t.Has(c.PipelineID, of) {
+		return nil
+	}
+	waiting, err := t.Waiting(c.PipelineID, of)
+	left := fmt.Sprintf("%d records in its log that it had not received are", waiting)
+	if err != nil {
+		left = fmt.Sprintf("its log, which cannot be read (%v), is", err)
+	}
+	if err := t.Remove(c.PipelineID, of); err != nil {
+		return fmt.Errorf("cannot remove the log of the destination %s: %w", id, err)
+	}
+	if waiting > 0 || err != nil {
+		t.setup.Event(c.PipelineID, spec.EventWarning, "IsolatedDiscarded", fmt.Sprintf("destination %s was removed, and "+
+			"%s discarded", id, left))
+	}
+	return nil
+}
+
+// Backlogs implements runner.Isolation.
+func (t *Part) Backlogs(p *engine.Pipeline) map[string]spec.Backlog {
+	all := map[string]spec.Backlog{}
+	p.EachIsolated(func(id string, o engine.Isolated) {
+		if d, ok := o.(*Destination); ok {
+			if b, ok := d.Backlog(); ok {
+				all[id] = b
+			}
+		}
+	})
+	return all
+}
+
+// Measure implements runner.Isolation.
+func (t *Part) Measure(b *spec.Backlog, emit func(name, help string, counter bool, value float64)) {
+	emit("conduit_isolated_records", "Records in the log of an isolated destination that it has not received.", false,
+		float64(b.Records))
+	emit("conduit_isolated_bytes", "Bytes of these records on disk.", false, float64(b.Bytes))
+	if b.Limit > 0 {
+		emit("conduit_isolated_limit_bytes", "Limit of the log of an isolated destination in bytes.", false,
+			float64(b.Limit))
+	}
+	emit("conduit_isolated_oldest_seconds", "Age of the oldest record that an isolated destination has not received; 0 "+
+		"when there is none.", false, b.Seconds)
+	emit("conduit_isolated_dropped_records_total", "Records that were dropped because the log of an isolated destination "+
+		"was full.", true, float64(b.Dropped))
+	failing := 0.0
+	if b.Error != "" {
+		failing = 1
+	}
+	emit("conduit_isolated_failing", "1 while an isolated destination fails and is tried again, otherwise 0.", false,
+		failing)
+}
+
+// Wait implements runner.Isolation.
+func (t *Part) Wait(lags map[string]measure.Lag, p *engine.Pipeline) {
+	for _, b := range t.Backlogs(p) {
+		if b.Records == 0 {
+			continue
+		}
+		for id, l := range lags {
+			l.OldestUnacked = max(l.OldestUnacked, time.Duration(b.Seconds*float64(time.Second)), 1)
+			lags[id] = l
+		}
+	}
+}
+
+// limitsOf describes the limits of a log for people.
+func limitsOf(i *spec.Isolation) string {
+	age := ""
+	if i.Age != "" {
+		age = " or a record waits longer than " + i.Age
+	}
+	then := map[spec.IsolationFull]string{
+		spec.IsolationBlocks:      "the pipeline waits",
+		spec.IsolationDropsOldest: "the oldest records are dropped",
+		spec.IsolationRefuses:     "new records go to the dead-letter queue",
+	}[i.Policy()]
+	return fmt.Sprintf("its records wait in a log on this host; beyond %d bytes%s %s", i.Bytes, age, then)
+}
