@@ -130,7 +130,7 @@ func (a *Agent) plan(ctx context.Context, request spec.PlanRequest) (*spec.Plan,
 	p.RawLane = func(pipeline *spec.Pipeline) map[string]string { return a.Catalog.RawLane(ctx, pipeline) }
 	p.Notes = func(pipeline *spec.Pipeline) map[string][]string { return a.Catalog.Notes(ctx, pipeline) }
 	if a.Runner.Isolation != nil {
-		p.Isolated = a.Runner.Isolation.Notes
+		p.Isolated = a.Runner.Isolation.Plan
 	}
 	return p.Plan(ctx, request, declared, known)
 }

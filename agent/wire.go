@@ -86,7 +86,7 @@ func (a *Agent) wire() {
 	}
 	if a.options.Isolate != nil {
 		a.Runner.Isolation = a.options.Isolate(runner.IsolationSetup{Store: c.DB.SQLite.Path,
-			Delay: policy(c.Pipelines).Delay, Event: a.event})
+			Delay: policy(c.Pipelines).Delay, Apply: a.Store.Apply})
 	}
 	a.replays = &deadletter.Replays{
 		DeadLetters: a.ownDeadLetters,
@@ -202,15 +202,6 @@ func (a *Agent) wireEvents() {
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe
 	a.Loop.Deleted = a.forget
-}
-
-// event saves an event of a pipeline.
-func (a *Agent) event(pipelineID, typ, reason, message string) {
-	err := a.Store.Apply(context.Background(), &spec.Changes{Events: []spec.Event{{Pipeline: pipelineID, Type: typ,
-		Reason: reason, Message: message}}})
-	if err != nil {
-		a.options.Log.Warn("cannot save an event: "+message, "component", "agent", "pipeline_id", pipelineID, "err", err)
-	}
 }
 
 // observe records a new state of a pipeline.

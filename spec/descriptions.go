@@ -122,8 +122,8 @@ const Descriptions = "" +
 	"\nspec.DryRun\n" +
 	"records: Steps of each record.\n" +
 	"destinations: Records that each destination would get.\n" +
-	"isolated: Ids of the isolated destinations: they get their records from a log of their own, " +
-	"possibly later than the others.\n" +
+	"isolated: Ids of the isolated destinations: they get records through a separate log, possibly later " +
+	"than the others.\n" +
 	"deadLetters: Records that would go to the dead-letter queue.\n" +
 	"\nspec.DryRunRecord\n" +
 	"number: Number of the record, from 1; 0 for output that the passing of time causes after the last " +
@@ -143,7 +143,7 @@ const Descriptions = "" +
 	"\nspec.Backlog\n" +
 	"records: Records that the destination has not received.\n" +
 	"bytes: Bytes of these records on disk.\n" +
-	"seconds: Age in seconds of the oldest of them.\n" +
+	"seconds: Age of the oldest record in seconds.\n" +
 	"limit: Limit of the log in bytes.\n" +
 	"full: Set if the log has no room for new records: what happens to them, block, drop-oldest or " +
 	"dead-letter.\n" +
@@ -153,6 +153,7 @@ const Descriptions = "" +
 	"error: Why the destination failed, while it is retried.\n" +
 	"since: Time of the first of the failures in a row.\n" +
 	"retryAt: Time of the next attempt.\n" +
+	"text: Description for people, without the error.\n" +
 	"\nspec.LogLine\n" +
 	"id: Ascending number, from the start of the agent.\n" +
 	"level: debug, info, warn or error.\n" +

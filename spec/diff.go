@@ -141,23 +141,10 @@ func (d *differ) connector(at string, a, b *Connector) {
 	changed(d, at+"/type", a.Type, b.Type, EffectPositionLost)
 	changed(d, at+"/plugin", a.Plugin, b.Plugin, plugin)
 	changed(d, at+"/name", a.Name, b.Name, EffectNone)
-	d.isolation(at+"/isolate", a.Isolate, b.Isolate, effect)
-	d.settings(at, a.Settings, b.Settings, effect)
-}
-
-// isolation compares what isolates a destination.
-func (d *differ) isolation(at string, a, b *Isolation, effect Effect) {
-	switch {
-	case a == nil && b == nil:
-	case a == nil:
-		d.add(at, ActionAdd, effect)
-	case b == nil:
-		d.add(at, ActionRemove, effect)
-	default:
-		changed(d, at+"/bytes", a.Bytes, b.Bytes, effect)
-		changed(d, at+"/age", a.Age, b.Age, effect)
-		changed(d, at+"/full", a.Policy(), b.Policy(), effect)
+	if !a.Isolate.Equal(b.Isolate) {
+		d.add(at+"/isolate", ActionChange, effect)
 	}
+	d.settings(at, a.Settings, b.Settings, effect)
 }
 
 // allProcessors compares all chains. They are replaced as a whole between two batches, but not together with a

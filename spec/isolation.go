@@ -86,16 +86,6 @@ func (i *Isolation) Equal(o *Isolation) bool {
 	return *i == *o
 }
 
-// Isolated returns the ids of the isolated destinations, in the order of the declaration.
-func (p *Pipeline) Isolated() (ids []string) {
-	for i := range p.Connectors {
-		if p.Connectors[i].Isolate != nil {
-			ids = append(ids, p.Connectors[i].ID)
-		}
-	}
-	return ids
-}
-
 // checkIsolation reports isolation that has no meaning. The agent checks what depends on its settings.
 func checkIsolation(r *report, at string, p *Pipeline) {
 	destinations := 0
@@ -107,21 +97,22 @@ func checkIsolation(r *report, at string, p *Pipeline) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], fmt.Sprintf("%s/connectors/%d/isolate", at, i)
 		_, written := r.places[at]
+		problem, severity := "", SeverityError
 		switch {
 		case r.failed(at):
 		case c.Isolate == nil && written:
-			r.add(at, SeverityError, CodeInvalid, "isolate of connector %q is empty: write isolate: {} for the default "+
-				"limits, or remove it", c.ID)
+			problem = "isolate is empty: write isolate: {} for the default limits, or remove it"
 		case c.Isolate == nil:
 		case c.Type == TypeSource:
-			r.add(at, SeverityError, CodeInvalid, "source %q cannot be isolated: only a destination has records that "+
-				"wait for it; remove isolate", c.ID)
+			problem = "a source cannot be isolated, since no records wait for it: remove isolate"
 		case p.Instances.Several():
-			r.add(at, SeverityError, CodeInvalid, "destination %q cannot be isolated in a pipeline with several "+
-				"instances: each would have another log; remove isolate or instances", c.ID)
+			problem = "the log of an isolated destination is on one host: remove isolate or instances"
 		case destinations == 1:
-			r.add(at, SeverityWarning, CodeInvalid, "destination %q is the only one of its pipeline, so there is no "+
-				"other one that it could hold up: isolate only keeps its records on disk for a while", c.ID)
+			problem, severity = "it is the only destination of its pipeline, so there is no other one that it could hold "+
+				"up: isolate only keeps its records on disk for a while", SeverityWarning
+		}
+		if problem != "" {
+			r.add(at, severity, CodeInvalid, "connector %q: %s", c.ID, problem)
 		}
 	}
 }
@@ -148,29 +139,8 @@ type Backlog struct {
 	Since *time.Time `json:"since,omitempty"`
 	// Time of the next attempt.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
-}
-
-// String describes the backlog for people, without the error.
-func (b *Backlog) String() string {
-	waits := fmt.Sprintf("%d records wait", b.Records)
-	if b.Records == 1 {
-		waits = "1 record waits"
-	}
-	text := fmt.Sprintf("%s, %s (%d bytes", b.State, waits, b.Bytes)
-	if b.Limit > 0 {
-		text += fmt.Sprintf(" of %d", b.Limit)
-	}
-	if b.Records > 0 {
-		text += ", the oldest for " + (time.Duration(b.Seconds) * time.Second).String()
-	}
-	text += ")"
-	if b.Full != "" {
-		text += ", its log is full: " + string(b.Full)
-	}
-	if b.Dropped > 0 {
-		text += fmt.Sprintf(", %d dropped", b.Dropped)
-	}
-	return text
+	// Description for people, without the error.
+	Text string `json:"text"`
 }
 
 // The activities of an isolated destination.

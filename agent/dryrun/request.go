@@ -54,7 +54,11 @@ func Do(ctx context.Context, request spec.DryRunRequest, o Options, lookup spec.
 		return nil, err
 	}
 	r.finish(run, resolved)
-	r.Isolated = resolved.Isolated()
+	for i := range resolved.Connectors {
+		if resolved.Connectors[i].Isolate != nil {
+			r.Isolated = append(r.Isolated, resolved.Connectors[i].ID)
+		}
+	}
 	return &r.DryRun, nil
 }
 

@@ -50,9 +50,9 @@ func (q *deadLetterQueue) Take(ctx context.Context, l *DeadLetter) error {
 	return err
 }
 
-// EachIsolated calls f with the qualified id of every isolated destination, while the pipeline runs. It may be called at
+// EachIsolated calls f with the qualified id of every isolated destination of p while it runs. It may be called at
 // any time.
-func (p *Pipeline) EachIsolated(f func(id string, d Isolated)) {
+func EachIsolated(p *Pipeline, f func(id string, d Isolated)) {
 	r := p.running.Load()
 	if r == nil {
 		return

@@ -14,7 +14,7 @@ func (d *Destination) Backlog() (b spec.Backlog, ok bool) {
 		return b, false
 	}
 	d.noteRoom()
-	b.Records, b.Bytes = d.reader.Backlog()
+	b.Records, b.Bytes = d.waiting()
 	if b.Records == 0 {
 		b.Bytes = 0
 	} else if at := d.waitsSince(); !at.IsZero() {
@@ -30,7 +30,15 @@ func (d *Destination) Backlog() (b spec.Backlog, ok bool) {
 	}
 	d.mu.Unlock()
 	d.feeder.describe(&b)
+	b.Text = textOf(&b)
 	return b, true
+}
+
+// waiting returns the number of records that the real destination has not received, and about how many bytes they take.
+func (d *Destination) waiting() (records uint64, bytes int64) {
+	s := d.log.Stats()
+	records = d.reader.Behind()
+	return records, int64(float64(s.Bytes) * float64(records) / float64(max(1, s.Records)))
 }
 
 // describe sets the state of the real destination.
@@ -87,4 +95,27 @@ func (d *Destination) remove() error {
 	d.Log.Info("the destination has received all records of its log, which is removed: it is no longer isolated",
 		"connector", d.ID)
 	return nil
+}
+
+// textOf describes a backlog for people, without the error.
+func textOf(b *spec.Backlog) string {
+	waits := fmt.Sprintf("%d records wait", b.Records)
+	if b.Records == 1 {
+		waits = "1 record waits"
+	}
+	text := fmt.Sprintf("%s, %s (%d bytes", b.State, waits, b.Bytes)
+	if b.Limit > 0 {
+		text += fmt.Sprintf(" of %d", b.Limit)
+	}
+	if b.Records > 0 {
+		text += ", the oldest for " + (time.Duration(b.Seconds) * time.Second).String()
+	}
+	text += ")"
+	if b.Full != "" {
+		text += ", its log is full: " + string(b.Full)
+	}
+	if b.Dropped > 0 {
+		text += fmt.Sprintf(", %d dropped", b.Dropped)
+	}
+	return text
 }

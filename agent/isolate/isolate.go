@@ -350,7 +350,7 @@ func (d *Destination) noteFull(then string) {
 	if !first {
 		return
 	}
-	records, bytes := d.reader.Backlog()
+	records, bytes := d.waiting()
 	message := fmt.Sprintf("the log of destination %s is full, %s: %d records of %d bytes wait for the destination",
 		d.ID, then, records, bytes)
 	d.Log.Warn("the log of an isolated destination is full", "connector", d.ID, "records", records, "bytes", bytes,
@@ -370,7 +370,7 @@ func (d *Destination) noteRoom() {
 	if d.Limits == nil {
 		return
 	}
-	_, bytes := d.reader.Backlog()
+	_, bytes := d.waiting()
 	d.mu.Lock()
 	room := !d.fullAt.IsZero() && !d.waits && time.Since(d.fullAt) >= roomAfter &&
 		bytes <= d.Limits.Bytes-d.Limits.Bytes/roomParts

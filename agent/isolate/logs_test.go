@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -54,4 +55,21 @@ func TestNotes(t *testing.T) {
 			t.Errorf("a log that does not exist cannot be removed: %v", err)
 		}
 	})
+}
+
+// The text of a backlog is for people.
+func TestText(t *testing.T) {
+	for want, b := range map[string]spec.Backlog{
+		"writing, 0 records wait (0 bytes of 100)": {State: spec.BacklogWriting, Limit: 100},
+		"retrying, 1 record waits (7 bytes of 100, the oldest for 1m5s)": {State: spec.BacklogRetrying, Limit: 100,
+			Records: 1, Bytes: 7, Seconds: 65.9},
+		"draining, 2 records wait (14 bytes, the oldest for 0s)": {State: spec.BacklogDraining, Records: 2, Bytes: 14},
+		"writing, 9 records wait (99 bytes of 100, the oldest for 1h0m0s), its log is full: drop-oldest, 3 dropped": {
+			State: spec.BacklogWriting, Limit: 100, Records: 9, Bytes: 99, Seconds: 3600,
+			Full: spec.IsolationDropsOldest, Dropped: 3},
+	} {
+		if got := isolate.TextOf(&b); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package isolate
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ func (t *Part) Destination(in runner.Isolated) (connector.Destination, error) {
 	if i < 0 || p.Connectors[i].Isolate == nil && !t.Has(p.ID, p.Connectors[i].ID) {
 		return nil, nil
 	}
+	log := in.Runner.Log
 	o := Options{
 		Pipeline: p.ID,
 		ID:       in.ID,
@@ -40,22 +42,22 @@ func (t *Part) Destination(in runner.Isolated) (connector.Destination, error) {
 		Limits:   p.Connectors[i].Isolate,
 		Start:    in.Start,
 		Batching: func(settings map[string]string) engine.BatchPolicy {
-			return engine.BatchPolicyOf(in.WithDefaults(in.Plugin, settings))
+			return engine.BatchPolicyOf(in.Plugins.WithDefaults(in.Plugin, settings))
 		},
 		Delay:         func(failures int) time.Duration { return t.setup.Delay(in.ID, failures) },
-		AnswerTimeout: in.AckTimeout,
-		Interval:      in.Committer.Interval,
-		Barrier:       in.Committer.Barrier,
-		Event:         func(typ, reason, message string) { t.setup.Event(p.ID, typ, reason, in.Redact(message)) },
+		AnswerTimeout: in.Runner.AckTimeout,
+		Interval:      in.Runner.Committer.Interval,
+		Barrier:       in.Runner.Committer.Barrier,
+		Event:         func(typ, reason, message string) { t.event(log, p.ID, typ, reason, in.Redact(message)) },
 		Redact:        in.Redact,
-		Log:           in.Log.With("component", "engine", "pipeline_id", p.ID),
+		Log:           log.With("component", "engine", "pipeline_id", p.ID),
 	}
 	for i := range p.Connectors {
 		if p.Connectors[i].Type == spec.TypeSource {
 			o.Sources = append(o.Sources, p.QualifiedID(p.Connectors[i].ID))
 		}
 	}
-	if before := in.Committer.Before; before != nil {
+	if before := in.Runner.Committer.Before; before != nil {
 		o.KeepDeadLetters = func(ctx context.Context) error {
 			return before(ctx, []spec.Checkpoint{{PipelineID: p.ID}})
 		}
@@ -67,7 +69,7 @@ func (t *Part) Destination(in runner.Isolated) (connector.Destination, error) {
 }
 
 // Discard implements runner.Isolation.
-func (t *Part) Discard(c *spec.ConnectorState) error {
+func (t *Part) Discard(c *spec.ConnectorState, log *slog.Logger) error {
 	id, superseded := c.ConnectorID()
 	if superseded || c.Type != spec.TypeDestination {
 		return nil
@@ -85,16 +87,35 @@ func (t *Part) Discard(c *spec.ConnectorState) error {
 		return fmt.Errorf("cannot remove the log of the destination %s: %w", id, err)
 	}
 	if waiting > 0 || err != nil {
-		t.setup.Event(c.PipelineID, spec.EventWarning, "IsolatedDiscarded", fmt.Sprintf("destination %s was removed, and "+
+		t.event(log, c.PipelineID, spec.EventWarning, "IsolatedDiscarded", fmt.Sprintf("destination %s was removed, and "+
 			"%s discarded", id, left))
 	}
 	return nil
 }
 
+// event saves an event of a pipeline.
+func (t *Part) event(log *slog.Logger, pipeline, typ, reason, message string) {
+	err := t.setup.Apply(context.Background(), &spec.Changes{Events: []spec.Event{{Pipeline: pipeline, Type: typ,
+		Reason: reason, Message: message}}})
+	if err != nil {
+		log.Warn("cannot save an event", "component", "agent", "pipeline_id", pipeline, "reason", reason, "err", err)
+	}
+}
+
+// Plan implements runner.Isolation.
+func (t *Part) Plan(to *spec.PlannedPipeline, before, after *spec.Pipeline, cleanup string) {
+	for id, notes := range t.Notes(before, after, cleanup) {
+		if to.Notes == nil {
+			to.Notes = map[string][]string{}
+		}
+		to.Notes[id] = append(to.Notes[id], notes...)
+	}
+}
+
 // Backlogs implements runner.Isolation.
 func (t *Part) Backlogs(p *engine.Pipeline) map[string]spec.Backlog {
 	all := map[string]spec.Backlog{}
-	p.EachIsolated(func(id string, o engine.Isolated) {
+	engine.EachIsolated(p, func(id string, o engine.Isolated) {
 		if d, ok := o.(*Destination); ok {
 			if b, ok := d.Backlog(); ok {
 				all[id] = b

@@ -19,7 +19,7 @@ func Offline(
 	ctx context.Context, c config.Config, parser spec.Parser, request spec.PlanRequest,
 	check func(*spec.Pipeline) []spec.Problem, rawLane func(*spec.Pipeline) map[string]string,
 	notes func(*spec.Pipeline) map[string][]string,
-	isolated func(before, after *spec.Pipeline, cleanup string) map[string][]string,
+	isolated func(to *spec.PlannedPipeline, before, after *spec.Pipeline, cleanup string),
 ) (*spec.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
 	if err != nil {

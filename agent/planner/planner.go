@@ -34,9 +34,9 @@ type Planner struct {
 	RawLane func(*spec.Pipeline) map[string]string
 	// Notes returns the notes of each source about its settings, by connector id; nil: they are not in the plan.
 	Notes func(*spec.Pipeline) map[string][]string
-	// Isolated returns notes on isolated destinations, by connector id, for a change from one version to another, of
-	// which either may be nil; nil: they are not in the plan. cleanup is the text of CleanupDelay.
-	Isolated func(before, after *spec.Pipeline, cleanup string) map[string][]string
+	// Isolated adds notes on isolated destinations to the change from one version to another. Either version may be nil.
+	// cleanup is the text of CleanupDelay. nil: they are not in the plan.
+	Isolated func(to *spec.PlannedPipeline, before, after *spec.Pipeline, cleanup string)
 	// Check returns the problems with a pipeline, in addition to the problems found by parsing.
 	Check func(*spec.Pipeline) []spec.Problem
 }
@@ -183,7 +183,9 @@ func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 			one.Notes = m.Notes(want)
 		}
 	}
-	m.isolated(&one, before, want)
+	if m.Isolated != nil {
+		m.Isolated(&one, before, want, m.plan.CleanupDelay)
+	}
 	parsed := m.parsed[owner.Path+"\x00"+id]
 	for _, change := range spec.Diff(before, want) {
 		addChange(&one, change, parsed)
@@ -192,19 +194,6 @@ func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 		return
 	}
 	m.plan.Pipelines = append(m.plan.Pipelines, one)
-}
-
-// isolated adds the notes on isolated destinations.
-func (m *plan) isolated(one *spec.PlannedPipeline, before, after *spec.Pipeline) {
-	if m.Isolated == nil {
-		return
-	}
-	for id, notes := range m.Isolated(before, after, m.plan.CleanupDelay) {
-		if one.Notes == nil {
-			one.Notes = map[string][]string{}
-		}
-		one.Notes[id] = append(one.Notes[id], notes...)
-	}
 }
 
 // owner returns the path of the file that currently declares id.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
@@ -18,13 +19,13 @@ type Isolation interface {
 	// Destination returns the destination with a log before it, if it is isolated or still has a log, and otherwise nil.
 	Destination(o Isolated) (connector.Destination, error)
 	// Discard removes the log of a connector that was removed, if it has one, and reports the records in it.
-	Discard(c *spec.ConnectorState) error
+	Discard(c *spec.ConnectorState, log *slog.Logger) error
 	// RemoveAll removes all logs of a pipeline that is being deleted.
 	RemoveAll(pipelineID string) error
-	// Notes returns the consequences of a change of a pipeline for its isolated destinations and the records in their
-	// logs, by connector id. Either version may be nil for a pipeline that does not exist. cleanup is the time after
-	// which a removed connector is cleaned up.
-	Notes(before, after *spec.Pipeline, cleanup string) map[string][]string
+	// Plan adds notes to a planned change: its consequences for isolated destinations and the records in their logs.
+	// Either version of the pipeline may be nil if it does not exist. cleanup is the time after which a removed
+	// connector is cleaned up.
+	Plan(to *spec.PlannedPipeline, before, after *spec.Pipeline, cleanup string)
 	// Backlogs returns the state of each isolated destination of a running pipeline, by qualified id.
 	Backlogs(p *engine.Pipeline) map[string]spec.Backlog
 	// Measure emits the metrics of a backlog. All have the same labels.
@@ -38,14 +39,14 @@ type IsolationSetup struct {
 	Store string // path of the store, next to which the logs are
 	// Delay returns the time before the next attempt after this number of failures in a row of a destination.
 	Delay func(id string, failures int) time.Duration
-	// Event records an event of a pipeline.
-	Event func(pipelineID, typ, reason, message string)
+	// Apply saves events.
+	Apply func(ctx context.Context, c *spec.Changes) error
 }
 
 // Isolated has the inputs of an isolated destination of a run.
 type Isolated struct {
-	*Runner
-	engine.Plugins
+	Runner   *Runner
+	Plugins  engine.Plugins
 	Pipeline *spec.Pipeline
 	Plugin   string
 	ID       string // qualified

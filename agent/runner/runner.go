@@ -181,7 +181,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	if r.Isolation == nil {
 		return nil
 	}
-	return r.Isolation.Discard(c)
+	return r.Isolation.Discard(c, r.Log)
 }
 
 // Configure lets a new instance of a plugin accept settings without references, and tears it down. It returns the

@@ -353,10 +353,7 @@ func TestRefusesWhileFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, l, 0, 100)
-	all, bytes := r.Backlog()
-	if all != 100 || bytes != l.Stats().Bytes {
-		t.Errorf("the backlog is %d records of %d bytes, the log has %d", all, bytes, l.Stats().Bytes)
-	}
+	bytes := l.Stats().Bytes
 	l.SetLimits(spoollog.Limits{Bytes: bytes, Full: spoollog.Refuse})
 	frames, _, err := spoollog.Encode(numbered(100, 110))
 	if err != nil {
@@ -369,36 +366,10 @@ func TestRefusesWhileFull(t *testing.T) {
 	if err := r.Acknowledge(60); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := r.Backlog(); left != 40 {
-		t.Errorf("after 60 records, the backlog is %d records", left)
-	}
 	add(t, l, 100, 110)
 	want(t, l, 60, "60-109")
 	if n := l.Counts().Dropped; n != 0 {
 		t.Errorf("%d records were dropped", n)
-	}
-}
-
-// The backlog of a reader is the part of a file that it has not read.
-func TestBacklog(t *testing.T) {
-	l, err := spoollog.Open(t.TempDir(), spoollog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	r, err := l.Reader("r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	add(t, l, 0, 100)
-	for _, read := range []uint64{0, 60, 100} {
-		if err := r.Acknowledge(read); err != nil {
-			t.Fatal(err)
-		}
-		records, bytes := r.Backlog()
-		if want := l.Stats().Bytes * int64(100-read) / 100; records != 100-read || bytes < want-1 || bytes > want+1 {
-			t.Errorf("after %d records, the backlog is %d records of %d bytes, want %d bytes", read, records, bytes, want)
-		}
 	}
 }
 

@@ -91,13 +91,6 @@ func (r *Reader) Behind() uint64 {
 	return r.log.from(r.at.low)
 }
 
-// Backlog returns the number of records that the reader has not acknowledged, and about how many bytes they take.
-func (r *Reader) Backlog() (records uint64, bytes int64) {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	return r.log.from(r.at.low), r.log.segments.bytesFrom(r.at.low) + r.log.queue.bytes
-}
-
 // Save saves the position of the reader if it has changed.
 func (r *Reader) Save() {
 	r.log.mu.Lock()

@@ -287,17 +287,6 @@ func (ss *segments) from(offset uint64) (records uint64) {
 	return records
 }
 
-// bytesFrom returns the approximate size of the durable records at or after offset.
-func (ss *segments) bytesFrom(offset uint64) (bytes int64) {
-	for _, s := range ss.list {
-		if all := s.end - s.base; all > 0 {
-			left := s.end - min(s.end, max(s.base, offset))
-			bytes += int64(float64(s.size) * float64(left) / float64(all))
-		}
-	}
-	return bytes
-}
-
 // bounds returns the offset of the oldest record, and the offset after the newest.
 func (ss *segments) bounds() (oldest, end uint64) {
 	for i, s := range ss.list {

@@ -78,7 +78,9 @@ func TestAnIsolatedDestination(t *testing.T) {
 	d.Wait("the sibling to get all lines", func() bool { return got("fast.txt") == lines(1, 150) })
 	d.Wait("the log to have all lines", func() bool { return backlog().Records == 150 })
 	declared := d.Declared("p")
-	notes := d.Runner.Isolation.Notes(&declared.Pipeline, nil, "10m")["slow"]
+	var planned spec.PlannedPipeline
+	d.Runner.Isolation.Plan(&planned, &declared.Pipeline, nil, "10m")
+	notes := planned.Notes["slow"]
 	if !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "records wait in its log") }) {
 		t.Errorf("the notes on the removal are %q", notes)
 	}

@@ -184,9 +184,9 @@ func brief(err error) error {
 
 func (m *planMaker) fromStore(ctx context.Context, request spec.PlanRequest) (*spec.Plan, error) {
 	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
-	var isolated func(before, after *spec.Pipeline, cleanup string) map[string][]string
+	var isolated func(to *spec.PlannedPipeline, before, after *spec.Pipeline, cleanup string)
 	if isolate := m.Parts.Isolate; isolate != nil {
-		isolated = isolate(runner.IsolationSetup{Store: m.config.DB.SQLite.Path}).Notes
+		isolated = isolate(runner.IsolationSetup{Store: m.config.DB.SQLite.Path}).Plan
 	}
 	plan, err := planner.Offline(ctx, m.config, m.Parser(), request, func(p *spec.Pipeline) []spec.Problem {
 		return catalog.Check(ctx, p)

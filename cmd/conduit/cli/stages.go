@@ -24,28 +24,14 @@ func writeStages(r *Remote, to io.Writer, rates *spec.PipelineRates) error {
 			fmt.Fprintf(to, "%s %s\n", r.Paint("slow:", terminal.Yellow), slow)
 		}
 		if b := rates.Stages[id].Backlog; b != nil {
-			writeBacklog(r, to, strings.TrimPrefix(id, rates.ID+":"), b)
+			fmt.Fprintf(to, "isolated %s: %s %s\n", strings.TrimPrefix(id, rates.ID+":"), b.Text,
+				r.Paint(terminal.OneError(b.Error), terminal.Yellow))
 		}
 		if lane := rates.Stages[id].RawLane; lane != "" {
 			fmt.Fprintf(to, "raw lane of %s: %s\n", strings.TrimPrefix(id, rates.ID+":"), lane)
 		}
 	}
 	return nil
-}
-
-// writeBacklog writes what waits for an isolated destination.
-func writeBacklog(r *Remote, to io.Writer, id string, b *spec.Backlog) {
-	text := fmt.Sprintf("isolated %s: %s", id, b)
-	if b.Error != "" {
-		text += ": " + terminal.OneError(b.Error)
-	}
-	if b.RetryAt != nil {
-		text += ", next attempt " + terminal.Moment(*b.RetryAt)
-	}
-	if b.Error != "" || b.Full != "" {
-		text = r.Paint(text, terminal.Yellow)
-	}
-	fmt.Fprintln(to, text)
 }
 
 // kindOrder is the order in which records pass the kinds of stages.

@@ -509,7 +509,7 @@ func behindWords(r *spec.PipelineRates) string {
 			all = append(all, id+": "+waiting)
 		}
 		if b := r.Stages[id].Backlog; b != nil && (b.Records > 0 || b.Error != "") {
-			all = append(all, strings.TrimPrefix(id, r.ID+":")+": "+b.String())
+			all = append(all, id+": "+b.Text)
 		}
 	}
 	return strings.Join(all, "; ")

@@ -1,0 +1,4 @@
+package isolate
+
+// TextOf describes a backlog for people.
+var TextOf = textOf
