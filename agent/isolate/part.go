@@ -10,6 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -127,22 +128,22 @@ func (t *Part) Backlogs(p *engine.Pipeline) map[string]spec.Backlog {
 
 // Measure implements runner.Isolation.
 func (t *Part) Measure(b *spec.Backlog, emit func(name, help string, counter bool, value float64)) {
-	emit("conduit_isolated_records", "Records in the log of an isolated destination that it has not received.", false,
+	emit(telemetry.IsolatedRecords, "Records in the log of an isolated destination that it has not received.", false,
 		float64(b.Records))
-	emit("conduit_isolated_bytes", "Bytes of these records on disk.", false, float64(b.Bytes))
+	emit(telemetry.IsolatedBytes, "Bytes of these records on disk.", false, float64(b.Bytes))
 	if b.Limit > 0 {
-		emit("conduit_isolated_limit_bytes", "Limit of the log of an isolated destination in bytes.", false,
+		emit(telemetry.IsolatedLimit, "Limit of the log of an isolated destination in bytes.", false,
 			float64(b.Limit))
 	}
-	emit("conduit_isolated_oldest_seconds", "Age of the oldest record that an isolated destination has not received; 0 "+
+	emit(telemetry.IsolatedSeconds, "Age of the oldest record that an isolated destination has not received; 0 "+
 		"when there is none.", false, b.Seconds)
-	emit("conduit_isolated_dropped_records_total", "Records that were dropped because the log of an isolated destination "+
+	emit(telemetry.IsolatedDropped, "Records that were dropped because the log of an isolated destination "+
 		"was full.", true, float64(b.Dropped))
 	failing := 0.0
 	if b.Error != "" {
 		failing = 1
 	}
-	emit("conduit_isolated_failing", "1 while an isolated destination fails and is tried again, otherwise 0.", false,
+	emit(telemetry.IsolatedFailing, "1 while an isolated destination fails and is tried again, otherwise 0.", false,
 		failing)
 }
 

@@ -69,4 +69,10 @@ const (
 	SpoolDropped           = "conduit_spool_dropped_records_total"
 	SpoolDamaged           = "conduit_spool_damaged_records_total"
 	SpoolBehind            = "conduit_spool_reader_behind_records"
+	IsolatedRecords        = "conduit_isolated_records"
+	IsolatedBytes          = "conduit_isolated_bytes"
+	IsolatedLimit          = "conduit_isolated_limit_bytes"
+	IsolatedSeconds        = "conduit_isolated_oldest_seconds"
+	IsolatedDropped        = "conduit_isolated_dropped_records_total"
+	IsolatedFailing        = "conduit_isolated_failing"
 )

@@ -31,7 +31,8 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	text := fmt.Sprintf(process.Pipelines, d.dir, rate)
 	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
 	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
-	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) + fmt.Sprintf(rotatedPipeline+isolatedPipeline, input, d.dir)
+	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) +
+		fmt.Sprintf(rotatedPipeline+isolatedPipeline, input, d.dir)
 	process.WritePipelines(t, d.dir, text)
 	d.unmount(t) // writes all lines out
 	d.mount(t)
