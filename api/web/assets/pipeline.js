@@ -201,7 +201,7 @@ function connectors(d, rate) {
               cell(r?.bytes, bytes),
               cell(r && !source ? r.refused || 0 : undefined),
               cell(r && (r.outstanding || 0)),
-              h('td', null, r?.behind ? behind(r.behind) : r?.backlog ? backlog(r.backlog) : '–'));
+              h('td', null, r?.behind ? behind(r.behind) : r?.backlog?.text || '–'));
           })))));
 }
 
@@ -244,7 +244,7 @@ function stageCard(d, id, r, s) {
       r?.rawLane ? fact('Raw lane', r.rawLane) : null,
       r?.error ? fact('Last error', h('span', { class: 'problem warn' }, r.error)) : null,
       c.config.isolate ? fact('Isolated', limits(c.config.isolate)) : null,
-      r?.backlog ? fact('Log', backlog(r.backlog)) : null,
+      r?.backlog ? fact('Log', r.backlog.text) : null,
       r?.backlog?.error ? fact('Failing', h('span', { class: 'problem warn' }, r.backlog.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
@@ -273,15 +273,6 @@ function use(r, c) {
 /** What isolates a destination. */
 const limits = (x) =>
   `at most ${bytes(x.bytes)}${x.age ? `, ${x.age}` : ''}, then ${x.full || 'block'}`;
-
-/** What waits in the log of an isolated destination. */
-function backlog(b) {
-  return [
-    b.state, `${count(b.records)} records wait`, b.records ? bytes(b.bytes) : '',
-    b.records ? `the oldest for ${duration(b.seconds)}` : '', b.full ? `full: ${b.full}` : '',
-    b.dropped ? `${count(b.dropped)} dropped` : '', b.retryAt ? `next attempt ${clock(b.retryAt)}` : '',
-  ].filter(Boolean).join(', ');
-}
 
 /** How far a source is behind its system, in the units that it reports. */
 function behind(b) {
