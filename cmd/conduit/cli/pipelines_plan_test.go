@@ -70,7 +70,7 @@ func TestPlanOffline(t *testing.T) {
 				}
 			}
 			plan, err := planner.Offline(t.Context(), c, spec.Parser{}, planRequestOf(t, tt.paths...), nothingWrong, nil,
-				nil)
+				nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
