@@ -63,7 +63,7 @@ func (o *run) isolated(plugin, id string, start func(ctx context.Context) (conne
 	p, r := o.version.Load(), o.runner
 	if r.Isolation == nil {
 		for i := range p.Connectors {
-			if p.Connectors[i].Isolate != nil {
+			if c := &p.Connectors[i]; c.Isolate != nil && p.QualifiedID(c.ID) == id {
 				return nil, engine.Permanent(fmt.Errorf("cannot isolate destination %s: %w", id, errNoIsolation))
 			}
 		}

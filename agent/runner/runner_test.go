@@ -205,3 +205,23 @@ func TestEpoch(t *testing.T) {
 		})
 	}
 }
+
+// A binary without isolation refuses to run an isolated destination as if it were not isolated. What is assembled for a
+// replay or a check has no log in any binary.
+func TestIsolationThatIsNotThere(t *testing.T) {
+	r := newRunner(t)
+	d := declared(filepath.Join(t.TempDir(), "out.jsonl"), "true")
+	d.Pipeline.Connectors[1].Isolate = &spec.Isolation{Bytes: spec.DefaultIsolationBytes}
+	if _, err := r.Prepare(t.Context(), d); err == nil || !strings.Contains(err.Error(), "conduit-edge") ||
+		!strings.Contains(err.Error(), "p:dst") {
+		t.Errorf("prepared, error %v", err)
+	}
+	p, _, err := r.Assemble(t.Context(), d)
+	if err == nil {
+		err = p.Prepare(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Discard(t.Context())
+}
