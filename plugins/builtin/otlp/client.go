@@ -190,7 +190,7 @@ func (c *client) post(ctx context.Context, s *signal, body []byte) outcome {
 	if c.settings.Compression != compressNone {
 		r.Header.Set("Content-Encoding", c.settings.Compression)
 	}
-	resp, answer, err := c.do(r)
+	resp, answer, err := c.do(r) //nolint:bodyclose // do closes it
 	if err != nil {
 		return outcome{err: err, retries: true}
 	}
@@ -277,7 +277,7 @@ func (c *client) call(ctx context.Context, s *signal, body []byte) outcome {
 	if c.settings.Compression != compressNone {
 		r.Header.Set("Grpc-Encoding", c.settings.Compression)
 	}
-	resp, answer, err := c.do(r)
+	resp, answer, err := c.do(r) //nolint:bodyclose // do closes it
 	if err != nil {
 		return outcome{err: err, retries: true}
 	}

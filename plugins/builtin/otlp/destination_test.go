@@ -369,7 +369,7 @@ func TestDestinationRetryAfter(t *testing.T) {
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			at = append(at, time.Since(begin))
 			w.Header().Set("Retry-After", "20")
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 		})}
 		go func() { _ = server.Serve(l) }()
 		defer func() { _ = server.Close() }()

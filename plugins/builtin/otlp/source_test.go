@@ -445,7 +445,8 @@ func TestSourceRefusesBadRequests(t *testing.T) {
 		t.Errorf("another path is answered %d", a.status)
 	}
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/logs", nil)
-	if resp, err := http.DefaultClient.Do(r); err != nil || resp.Body.Close() != nil || resp.StatusCode != 405 {
+	if resp, err := http.DefaultClient.Do(r); err != nil || resp.Body.Close() != nil ||
+		resp.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET is answered %v %v", resp, err)
 	}
 	if n := *s.Progress().Records; n != 0 {
@@ -498,7 +499,7 @@ func TestSourceRefusesBadCalls(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
-		if got := resp.Trailer.Get("Grpc-Status"); got != fmt.Sprint(uint32(c.code)) || resp.StatusCode != 200 {
+		if got := resp.Trailer.Get("Grpc-Status"); got != fmt.Sprint(uint32(c.code)) || resp.StatusCode != http.StatusOK {
 			t.Errorf("%s is answered %d, code %q %q, want %d", name, resp.StatusCode, got,
 				resp.Trailer.Get("Grpc-Message"),
 				c.code)
