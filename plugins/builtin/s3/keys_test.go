@@ -163,7 +163,8 @@ const byKey = `data/{{ .Metadata.GetCollection }}/{{ strftime "%Y-%m-%d" }}/requ
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
-		byKey:                                   "map[data/a.b/2026-02-28/requests-#.v1.jsonl:[1 3] data/c/2026-02-28/requests-#.v1.jsonl:[2]]",
+		byKey: "map[data/a.b/2026-02-28/requests-#.v1.jsonl:[1 3] " +
+			"data/c/2026-02-28/requests-#.v1.jsonl:[2]]",
 		`x/{{ .Metadata.GetCollection }}`:       "map[x/a.b-#:[1 3] x/c-#:[2]]",
 		`x/{{ .Metadata.GetCollection }}.json`:  "map[x/a.b-#.json:[1 3] x/c-#.json:[2]]",
 		`x/{{ .Metadata.GetCollection }}/`:      "map[x/a.b/#:[1 3] x/c/#:[2]]",
