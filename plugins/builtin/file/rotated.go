@@ -68,7 +68,7 @@ func (t *tail) orderOf(name string, number int) string {
 
 // compare orders files by the time at which they had the path. Files last written within the same clock tick are
 // ordered by number; the newest file has the lowest number.
-func (r rotated) compare(o rotated) int {
+func (r *rotated) compare(o *rotated) int {
 	if r.order != "" && o.order != "" {
 		return cmp.Compare(r.order, o.order)
 	}
@@ -114,12 +114,12 @@ func (t *tail) overtaken(current os.FileInfo) (bool, error) {
 
 // between returns, in order, the files that had the path after the open one and before current. current is nil while
 // the path is free.
-func (t *tail) between(current os.FileInfo) ([]rotated, error) {
+func (t *tail) between(current os.FileInfo) ([]*rotated, error) {
 	left, err := t.file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
-	own, files := rotated{number: math.MaxInt, info: left}, []rotated(nil)
+	own, files := &rotated{number: math.MaxInt, info: left}, []*rotated(nil)
 	for _, r := range rotatedFiles(t.path) {
 		r.order = t.orderOf(r.name, r.number)
 		switch {
@@ -131,14 +131,14 @@ func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 	}
 	if own.name == "" {
 		if copied := t.copyAmong(files); copied != nil {
-			own = *copied
+			own = copied
 		}
 	}
-	files = slices.DeleteFunc(files, func(r rotated) bool {
+	files = slices.DeleteFunc(files, func(r *rotated) bool {
 		return own.compare(r) >= 0 || own.name == r.name ||
 			current != nil && r.order == "" && r.info.ModTime().After(current.ModTime())
 	})
-	slices.SortFunc(files, rotated.compare)
+	slices.SortFunc(files, (*rotated).compare)
 	if own.name == "" && len(files) > 0 && files[0].packed != "" && files[0].order == "" {
 		// the compressed copy of the open file
 		files = files[1:]
@@ -148,10 +148,9 @@ func (t *tail) between(current os.FileInfo) ([]rotated, error) {
 
 // copyAmong returns the compressed copy of the open file, among files whose names tell their order; nil if there is
 // none.
-func (t *tail) copyAmong(files []rotated) *rotated {
+func (t *tail) copyAmong(files []*rotated) *rotated {
 	p := t.place()
-	for i := range files {
-		r := &files[i]
+	for _, r := range files {
 		if r.packed == "" || r.order == "" || p.offset == 0 || !canUnpack(t.compression, r.name+r.packed) {
 			continue
 		}
@@ -174,7 +173,7 @@ func (t *tail) copyAmong(files []rotated) *rotated {
 
 // first opens the first readable file. moved reports that a file was moved meanwhile, so that the caller must list the
 // files again.
-func (t *tail) first(files []rotated) (f *content, moved bool) {
+func (t *tail) first(files []*rotated) (f *content, moved bool) {
 	for _, r := range files {
 		name := r.name + r.packed
 		if r.packed != "" && !canUnpack(t.compression, name) {
@@ -205,7 +204,7 @@ func (t *tail) first(files []rotated) (f *content, moved bool) {
 }
 
 // rotatedFiles returns the files near path that, judging by their names, had it earlier.
-func rotatedFiles(path string) (files []rotated) {
+func rotatedFiles(path string) (files []*rotated) {
 	bases := []string{filepath.Base(path)}
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) != bases[0] {
 		bases = append(bases, filepath.Base(real))
@@ -222,7 +221,7 @@ func rotatedFiles(path string) (files []rotated) {
 				continue
 			}
 			if info, err := os.Lstat(name + packed); err == nil && info.Mode().IsRegular() {
-				files = append(files, rotated{name: name, number: number, packed: packed, info: info})
+				files = append(files, &rotated{name: name, number: number, packed: packed, info: info})
 			}
 			break
 		}
