@@ -2,7 +2,6 @@ package http
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -143,14 +142,4 @@ func (k key) append(dst []byte) []byte {
 		dst = append(append(dst, k.window...), 0)
 	}
 	return strconv.AppendInt(append(append(dst, k.position...), 0), int64(k.count), 10)
-}
-
-func compress(body []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(body); err != nil {
-		return nil, err
-	}
-	err := w.Close()
-	return b.Bytes(), err
 }

@@ -4,15 +4,6 @@ package http
 
 // descriptions has the descriptions of fields, as texts.Description finds them.
 const descriptions = "" +
-	"\nhttp.authSettings\n" +
-	"auth.token: Token in the header Authorization, as Bearer TOKEN. By reference, such as " +
-	"${file:/etc/conduit/token}.\n" +
-	"auth.username: User of basic authentication.\n" +
-	"auth.password: Password of basic authentication. By reference.\n" +
-	"auth.hmac.secret: Key of an HMAC-SHA256 over the body, in the header auth.hmac.header. By " +
-	"reference.\n" +
-	"auth.hmac.header: Header with the HMAC: sha256= and hexadecimal digits. A server also accepts " +
-	"digits without the prefix.\n" +
 	"\nhttp.destinationSettings\n" +
 	"url: URL to send records to.\n" +
 	"method: Method of the requests.\n" +

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -38,7 +39,7 @@ type destinationSettings struct {
 	// backoff.
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 
-	authSettings
+	httpclient.Auth
 	common.TLS
 }
 
@@ -54,15 +55,15 @@ type Destination struct {
 	sdk.DestinationBase
 
 	settings destinationSettings
-	client   *client // nil before Open
-	last     key     // of the last sent or refused record
-	buf      []byte  // buffer for the next text
-	other    []byte  // buffer of the last text, which may still be in use
+	client   *httpclient.Client // nil before Open
+	last     key                // of the last sent or refused record
+	buf      []byte             // buffer for the next text
+	other    []byte             // buffer of the last text, which may still be in use
 }
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.Described(destinationSettings{}, descriptions+common.Descriptions)
+	return sdk.Described(destinationSettings{}, descriptions+httpclient.Descriptions+common.Descriptions)
 }
 
 // Configure validates and stores the settings.
@@ -71,10 +72,10 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	if err := sdk.Decode(values, &d.settings); err != nil {
 		return err
 	}
-	if _, err := checkURL(d.settings.URL); err != nil {
+	if _, err := httpclient.CheckURL(d.settings.URL); err != nil {
 		return err
 	}
-	if err := d.settings.checkHeaders(d.settings.Headers); err != nil {
+	if err := d.settings.CheckHeaders(d.settings.Headers); err != nil {
 		return err
 	}
 	_, err := d.settings.TLS.Client()
@@ -93,9 +94,9 @@ func (d *Destination) Open(context.Context) (err error) {
 			s.ContentType = "application/x-ndjson"
 		}
 	}
-	if d.client, err = newClient(&s.authSettings, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil &&
+	if d.client, err = httpclient.New(&s.Auth, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil &&
 		s.Body != "single" {
-		d.client.transport.WriteBufferSize = requestBytes
+		d.client.Transport.WriteBufferSize = requestBytes
 	}
 	return err
 }
@@ -143,12 +144,12 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 	switch {
 	case err != nil:
 		return 0, sdk.Unavailable(err)
-	case r.status/100 == 2:
+	case r.Status/100 == 2:
 		return len(b.ends), nil
-	case !blames(r.status):
-		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.responseError(r)))
+	case !blames(r.Status):
+		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.ResponseError(r)))
 	case len(b.ends) == 1:
-		return 0, fmt.Errorf("the server refused the record: %w", d.client.responseError(r))
+		return 0, fmt.Errorf("the server refused the record: %w", d.client.ResponseError(r))
 	}
 	first, second := b.halves()
 	if n, err = d.send(ctx, first); err != nil {
@@ -171,23 +172,23 @@ func blames(status int) bool {
 }
 
 // try sends a request and retries after temporary failures until RetryFor has passed.
-func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
+func (d *Destination) try(ctx context.Context, b batch) (*httpclient.Response, error) {
 	body, header, err := d.request(b)
 	if err != nil {
 		return nil, err
 	}
 	var again common.Backoff
 	for begin := time.Now(); ; {
-		r, err := d.client.do(ctx, d.settings.Method, d.settings.URL, body, header)
+		r, err := d.client.Do(ctx, d.settings.Method, d.settings.URL, body, header)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // the body of a success does not matter
+		case err == nil && !httpclient.Passes(r.Status), r != nil && r.Status/100 == 2: // the body of a success does not matter
 			return r, nil
 		case err == nil:
-			err = d.client.responseError(r)
+			err = d.client.ResponseError(r)
 		}
-		pause := pauseAfter(r, &again)
+		pause := httpclient.PauseAfter(r, &again)
 		if time.Since(begin)+pause > d.settings.RetryFor {
 			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.Tries)
 		}
@@ -208,7 +209,7 @@ func (d *Destination) request(b batch) (body []byte, header http.Header, err err
 	body = b.body(d.settings.Body)
 	if d.settings.Compression == "gzip" {
 		header.Set("Content-Encoding", "gzip")
-		body, err = compress(body)
+		body, err = httpclient.Compress(body)
 	}
 	return body, header, err
 }
@@ -216,7 +217,7 @@ func (d *Destination) request(b batch) (body []byte, header http.Header, err err
 // Teardown closes connections.
 func (d *Destination) Teardown(context.Context) error {
 	if d.client != nil {
-		d.client.close()
+		d.client.Close()
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -22,8 +23,8 @@ type page struct {
 }
 
 // take returns the unread records of a response, and prepares the next request.
-func (p *poller) take(r *response) ([]record.Record, error) {
-	if r.status == http.StatusNotModified {
+func (p *poller) take(r *httpclient.Response) ([]record.Record, error) {
+	if r.Status == http.StatusNotModified {
 		p.rest()
 		return nil, nil
 	}
@@ -83,13 +84,13 @@ func (p *poller) rest() {
 	p.begin()
 }
 
-func (p *poller) label(records []record.Record, r *response) []record.Record {
+func (p *poller) label(records []record.Record, r *httpclient.Response) []record.Record {
 	var all record.Metadata
-	if t := r.header.Get("Content-Type"); t != "" {
+	if t := r.Header.Get("Content-Type"); t != "" {
 		all.Set("http.contentType", record.ValidName(t))
 	}
 	for _, h := range p.headers {
-		for _, v := range r.header.Values(h) {
+		for _, v := range r.Header.Values(h) {
 			all.Add("http.header."+h, record.ValidName(v))
 		}
 	}
@@ -101,16 +102,16 @@ func (p *poller) label(records []record.Record, r *response) []record.Record {
 }
 
 // parse parses the response according to the settings.
-func (p *poller) parse(r *response) (pg page, err error) {
+func (p *poller) parse(r *httpclient.Response) (pg page, err error) {
 	s := p.settings
-	if len(r.body) == 0 {
+	if len(r.Body) == 0 {
 		return pg, nil
 	}
 	if s.Records == "" && s.CursorPath == "" && s.PagesPath == "" {
 		pg.payloads, err = p.payloads(r)
 	} else {
 		var body []byte
-		if body, err = decoded(bodyJSON, r.header.Get("Content-Type"), r.body); err == nil {
+		if body, err = decoded(bodyJSON, r.Header.Get("Content-Type"), r.Body); err == nil {
 			err = p.parseJSON(&pg, body)
 		}
 	}
@@ -119,7 +120,7 @@ func (p *poller) parse(r *response) (pg page, err error) {
 	}
 	switch s.Pages {
 	case "link":
-		pg.next, err = p.resolve(nextLink(r.header))
+		pg.next, err = p.resolve(nextLink(r.Header))
 	case "page":
 		if len(pg.payloads) > 0 {
 			pg.next = strconv.Itoa(p.number() + 1)
@@ -138,8 +139,8 @@ func (p *poller) tooMany(n int) error {
 
 // payloads returns all payloads of a response at once: the poller compares its records with those of the previous
 // response.
-func (p *poller) payloads(r *response) (all []record.Data, err error) {
-	body, err := p.settings.split(r.header.Get("Content-Type"), r.body, p.budget, func(n int, err error) {
+func (p *poller) payloads(r *httpclient.Response) (all []record.Data, err error) {
+	body, err := p.settings.split(r.Header.Get("Content-Type"), r.Body, p.budget, func(n int, err error) {
 		p.leaveOut(fmt.Sprintf("element %d of a response of %s", n, p.url.Host), err)
 	})
 	if err != nil {

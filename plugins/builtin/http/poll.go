@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -20,7 +21,7 @@ import (
 // poller is a source that polls a URL. Read owns its fields, except latest and skips.
 type poller struct {
 	settings *sourceSettings
-	client   *client
+	client   *httpclient.Client
 	url      *url.URL
 	headers  []string // response headers that become metadata, in canonical form
 	log      *slog.Logger
@@ -45,10 +46,10 @@ func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
 	if len(pos) == 0 {
 		p.place.Cursor = s.CursorStart
 	}
-	if p.url, err = checkURL(s.URL); err != nil {
+	if p.url, err = httpclient.CheckURL(s.URL); err != nil {
 		return err
 	}
-	if p.client, err = newClient(&s.authSettings, &s.TLS, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
+	if p.client, err = httpclient.New(&s.Auth, &s.TLS, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
 		return err
 	}
 	for _, h := range s.Headers {
@@ -70,7 +71,7 @@ func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 			return nil, err
 		}
 		r, err := p.fetch(ctx)
-		if errors.Is(err, errTooLarge) {
+		if errors.Is(err, httpclient.ErrTooLarge) {
 			p.unusable(err)
 			continue
 		}
@@ -85,26 +86,26 @@ func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 }
 
 // fetch sends the next request and retries after temporary failures.
-func (p *poller) fetch(ctx context.Context) (*response, error) {
+func (p *poller) fetch(ctx context.Context) (*httpclient.Response, error) {
 	var again common.Backoff
 	for {
 		target, header, err := p.request()
 		if err != nil {
 			return nil, err
 		}
-		r, err := p.client.do(ctx, p.settings.Method, target, []byte(p.settings.Request), header)
+		r, err := p.client.Do(ctx, p.settings.Method, target, []byte(p.settings.Request), header)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.Is(err, errTooLarge):
+		case errors.Is(err, httpclient.ErrTooLarge):
 			return nil, fmt.Errorf("%w: set body.maxBytes, or request smaller pages", err)
-		case err == nil && !passes(r.status):
+		case err == nil && !httpclient.Passes(r.Status):
 			p.latest.Note("")
 			return r, p.refused(r)
 		case err == nil:
-			err = p.client.responseError(r)
+			err = p.client.ResponseError(r)
 		}
-		pause := pauseAfter(r, &again)
+		pause := httpclient.PauseAfter(r, &again)
 		p.latest.Note(err.Error())
 		p.log.Warn("cannot poll, retrying", "err", err, "tries", again.Tries, "pause",
 			pause.Round(time.Millisecond).String())
@@ -121,16 +122,16 @@ func (p *poller) progress() progress.Report {
 }
 
 // refused returns why the response cannot be used; nil if it can.
-func (p *poller) refused(r *response) error {
+func (p *poller) refused(r *httpclient.Response) error {
 	switch {
-	case r.status == http.StatusNotModified, r.status/100 == 2:
+	case r.Status == http.StatusNotModified, r.Status/100 == 2:
 		return nil
-	case r.status == http.StatusGone && p.place.N > 0:
+	case r.Status == http.StatusGone && p.place.N > 0:
 		return fmt.Errorf("records were missed: %w: the server no longer has the data at %q, where polling must "+
 			"resume; start the pipeline from the beginning, or set another cursor.initial",
-			p.client.responseError(r), p.place.Cursor+p.place.Page)
+			p.client.ResponseError(r), p.place.Cursor+p.place.Page)
 	}
-	return fmt.Errorf("cannot poll: %w", p.client.responseError(r))
+	return fmt.Errorf("cannot poll: %w", p.client.ResponseError(r))
 }
 
 // request returns the URL and the headers of the next request.
@@ -177,7 +178,7 @@ func (p *poller) ack([]record.Position) error { return nil }
 
 func (p *poller) close(context.Context) error {
 	if p.client != nil {
-		p.client.close()
+		p.client.Close()
 	}
 	return nil
 }

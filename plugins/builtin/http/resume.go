@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -171,12 +172,12 @@ func (p *poller) unread(pg page, after func(i int) place) ([]record.Record, erro
 }
 
 // whole returns the unread records of a response. All records of a changed response are unread.
-func (p *poller) whole(pg page, r *response) ([]record.Record, error) {
-	sum := digest(r.body)
+func (p *poller) whole(pg page, r *httpclient.Response) ([]record.Record, error) {
+	sum := digest(r.Body)
 	if sum != p.place.Digest {
 		p.place.Digest, p.place.Index = sum, 0
 	}
-	etag, modified := r.header.Get("ETag"), r.header.Get("Last-Modified")
+	etag, modified := r.Header.Get("ETag"), r.Header.Get("Last-Modified")
 	p.place.ETag, p.place.Modified = "", ""
 	var records []record.Record
 	for i := min(p.place.Index, len(pg.payloads)); i < len(pg.payloads); i++ {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -138,7 +139,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "use "+strings.Join(s.settings.Methods, " or "), http.StatusMethodNotAllowed)
 		return
 	}
-	if !s.settings.admits(r) {
+	if !s.settings.Admits(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "the request has no valid credentials", http.StatusUnauthorized)
 		return
@@ -197,16 +198,16 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, stat
 		return nil, http.StatusUnsupportedMediaType,
 			errors.New("the content encoding of the body is not supported: use gzip or none")
 	}
-	body, err = readAtMost(from, s.settings.MaxBody)
+	body, err = httpclient.ReadAtMost(from, s.settings.MaxBody)
 	if err == nil { // from here on only the acknowledgement timeout applies
 		err = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	switch {
-	case errors.Is(err, errTooLarge), errors.As(err, new(*http.MaxBytesError)):
+	case errors.Is(err, httpclient.ErrTooLarge), errors.As(err, new(*http.MaxBytesError)):
 		return nil, http.StatusRequestEntityTooLarge, err
 	case err != nil:
 		return nil, http.StatusBadRequest, errors.New("cannot read the body")
-	case !s.settings.signed(r, body):
+	case !s.settings.Signed(r, body):
 		return nil, http.StatusUnauthorized, fmt.Errorf("the header %s does not match the body", s.settings.HMACHeader)
 	}
 	return body, 0, nil

@@ -3,11 +3,10 @@ package http
 import (
 	"context"
 	"net"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -74,7 +73,7 @@ type sourceSettings struct {
 	PagesParam string `json:"pagination.param"`
 
 	csv.Settings
-	authSettings
+	httpclient.Auth
 	common.TLS
 
 	csv *csv.Reader
@@ -105,7 +104,7 @@ func (s *sourceSettings) checkServer() error {
 	if err != nil || port == "" {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:8090"}
 	}
-	if s.none() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
+	if s.None() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
 		return sdk.SettingError{Setting: "address",
 			Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, " +
 				"or auth.allowAnonymous to true"}
@@ -120,10 +119,10 @@ func isLoopback(host string) bool {
 }
 
 func (s *sourceSettings) checkPoll() error {
-	if _, err := checkURL(s.URL); err != nil {
+	if _, err := httpclient.CheckURL(s.URL); err != nil {
 		return err
 	}
-	if err := s.checkHeaders(s.RequestHeader); err != nil {
+	if err := s.CheckHeaders(s.RequestHeader); err != nil {
 		return err
 	}
 	wrong := func(setting, message string) error { return sdk.SettingError{Setting: setting, Message: message} }
@@ -146,15 +145,6 @@ func (s *sourceSettings) checkPoll() error {
 	return err
 }
 
-// checkURL parses and validates the URL of a setting.
-func checkURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(text, " \t\r\n") {
-		return nil, sdk.SettingError{Setting: "url", Message: "must be a URL such as https://example.com/events"}
-	}
-	return u, nil
-}
-
 // mode is one of the two kinds of source.
 type mode interface {
 	open(ctx context.Context, pos record.Position) error
@@ -174,7 +164,7 @@ type Source struct {
 
 // Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters {
-	return sdk.Described(sourceSettings{}, descriptions+csv.Descriptions+common.Descriptions)
+	return sdk.Described(sourceSettings{}, descriptions+csv.Descriptions+httpclient.Descriptions+common.Descriptions)
 }
 
 // Configure validates and stores the settings.

@@ -1,4 +1,4 @@
-package http
+package httpclient
 
 import (
 	"net/http"
@@ -10,13 +10,13 @@ import (
 
 const longestAsked = 10 * time.Minute // maximum for the pause that a server requests
 
-// pauseAfter returns the next pause of b, or the longer pause that the response requests.
-func pauseAfter(r *response, b *common.Backoff) time.Duration {
+// PauseAfter returns the next pause of b, or the longer pause that the response requests.
+func PauseAfter(r *Response, b *common.Backoff) time.Duration {
 	pause := b.Next()
 	if r == nil {
 		return pause
 	}
-	return max(pause, min(retryAfter(r.header, time.Now()), longestAsked))
+	return max(pause, min(retryAfter(r.Header, time.Now()), longestAsked))
 }
 
 // retryAfter returns the pause that the header Retry-After requests; 0 without one.
@@ -31,8 +31,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// passes reports whether a retry of the request may succeed.
-func passes(status int) bool {
+// Passes reports whether a retry of the request may succeed.
+func Passes(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusLocked:
 		return true

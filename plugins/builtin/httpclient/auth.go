@@ -1,4 +1,4 @@
-package http
+package httpclient
 
 import (
 	"crypto/hmac"
@@ -14,8 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// authSettings are the credentials of requests, on both sides.
-type authSettings struct {
+// Auth are the credentials of requests, on both sides.
+type Auth struct {
 	// Token in the header Authorization, as Bearer TOKEN. By reference, such as ${file:/etc/conduit/token}.
 	Token string `json:"auth.token"`
 	// User of basic authentication.
@@ -28,16 +28,16 @@ type authSettings struct {
 	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256"`
 }
 
-// none reports whether the settings have no credentials.
-func (s *authSettings) none() bool {
+// None reports whether the settings have no credentials.
+func (s *Auth) None() bool {
 	return s.Token == "" && s.Username == "" && s.Password == "" && s.HMACSecret == ""
 }
 
 // secrets returns the texts that must not appear in an error.
-func (s *authSettings) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
+func (s *Auth) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
 
-// checkHeaders returns an error for a value that cannot be sent in a header.
-func (s *authSettings) checkHeaders(headers map[string]string) error {
+// CheckHeaders returns an error for a value that cannot be sent in a header.
+func (s *Auth) CheckHeaders(headers map[string]string) error {
 	errs := []error{sdk.CheckHeader("auth.token", s.Token)}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		errs = append(errs, sdk.CheckHeader("headers."+name, headers[name]))
@@ -46,7 +46,7 @@ func (s *authSettings) checkHeaders(headers map[string]string) error {
 }
 
 // sign adds the credentials of the settings to a request with this body.
-func (s *authSettings) sign(r *http.Request, body []byte) {
+func (s *Auth) sign(r *http.Request, body []byte) {
 	switch {
 	case s.Token != "":
 		r.Header.Set("Authorization", "Bearer "+s.Token)
@@ -58,9 +58,9 @@ func (s *authSettings) sign(r *http.Request, body []byte) {
 	}
 }
 
-// admits reports whether the headers of a request have valid credentials; signed checks the body. It compares digests
+// Admits reports whether the headers of a request have valid credentials; Signed checks the body. It compares digests
 // in constant time.
-func (s *authSettings) admits(r *http.Request) bool {
+func (s *Auth) Admits(r *http.Request) bool {
 	if s.Token != "" {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		return strings.EqualFold(scheme, "Bearer") && same(strings.TrimSpace(token), s.Token)
@@ -77,8 +77,8 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// signed reports whether the body has a valid signature. Without an HMAC secret every body is valid.
-func (s *authSettings) signed(r *http.Request, body []byte) bool {
+// Signed reports whether the body has a valid signature. Without an HMAC secret every body is valid.
+func (s *Auth) Signed(r *http.Request, body []byte) bool {
 	if s.HMACSecret == "" {
 		return true
 	}
@@ -86,7 +86,7 @@ func (s *authSettings) signed(r *http.Request, body []byte) bool {
 	return err == nil && hmac.Equal(got, s.mac(body))
 }
 
-func (s *authSettings) mac(body []byte) []byte {
+func (s *Auth) mac(body []byte) []byte {
 	m := hmac.New(sha256.New, []byte(s.HMACSecret))
 	m.Write(body)
 	return m.Sum(nil)

@@ -1,7 +1,10 @@
-package http
+// Package httpclient sends the requests of connectors over HTTP: credentials, TLS, redirects, retries, and errors without
+// secrets.
+package httpclient
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,26 +17,29 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/peer"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// client sends requests to one host.
-type client struct {
-	auth    *authSettings
+// Client sends requests to one host.
+type Client struct {
+	auth    *Auth
 	headers map[string]string
 	timeout time.Duration
 	max     int64 // maximum size of a response, in bytes
 	http    *http.Client
 
-	transport *http.Transport // transport of http; set up before the first request
+	// Transport sends the requests. It may be set up before the first one.
+	Transport *http.Transport
 }
 
 const maxIdle = 2 // idle connections; requests are sent one at a time
 
-// newClient returns a client. follow reports whether it follows redirects to the same host.
-func newClient(
-	a *authSettings, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool,
-) (*client, error) {
+// New returns a client that sends headers and the credentials of a with each request. A response with more than maxBytes
+// is an error. follow reports whether the client follows redirects to the same host.
+func New(
+	a *Auth, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool,
+) (*Client, error) {
 	config, err := t.Client()
 	if err != nil {
 		return nil, err
@@ -50,8 +56,8 @@ func newClient(
 
 		MaxResponseHeaderBytes: peer.MaxHeader,
 	}
-	c := &client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport},
-		transport: transport}
+	c := &Client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport},
+		Transport: transport}
 	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if !follow {
 			return http.ErrUseLastResponse
@@ -63,6 +69,7 @@ func newClient(
 
 const (
 	dialTime     = 10 * time.Second
+	idleTime     = 2 * time.Minute // until an idle connection is closed
 	keepAlive    = 30 * time.Second
 	mostRedirect = 10
 )
@@ -78,15 +85,15 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// response is a response with its complete body.
-type response struct {
-	status int
-	header http.Header
-	body   []byte
+// Response is a response with its complete body.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
 }
 
-// do sends one request and reads the response. With an error, the response is nil or incomplete.
-func (c *client) do(ctx context.Context, method, target string, body []byte, header http.Header) (*response, error) {
+// Do sends one request and reads the response. With an error, the response is nil or incomplete.
+func (c *Client) Do(ctx context.Context, method, target string, body []byte, header http.Header) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
@@ -105,21 +112,21 @@ func (c *client) do(ctx context.Context, method, target string, body []byte, hea
 		return nil, c.failure(req, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer := &response{status: resp.StatusCode, header: resp.Header}
-	if answer.body, err = readAtMost(resp.Body, c.max); err != nil {
+	answer := &Response{Status: resp.StatusCode, Header: resp.Header}
+	if answer.Body, err = ReadAtMost(resp.Body, c.max); err != nil {
 		return answer, c.failure(req, err)
 	}
 	return answer, nil
 }
 
 // failure describes why there is no usable response. It omits the URL, which may contain a secret.
-func (c *client) failure(req *http.Request, err error) error {
+func (c *Client) failure(req *http.Request, err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
 		err = inURL.Err
 	}
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		return fmt.Errorf("cannot read the response of %s: it has more than %d bytes: %w", req.URL.Host, c.max, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s did not respond within %v", req.URL.Host, c.timeout)
@@ -129,13 +136,13 @@ func (c *client) failure(req *http.Request, err error) error {
 
 const mostShown = 300 // bytes of a response in an error
 
-// responseError returns an error that describes an unsuccessful response.
-func (c *client) responseError(r *response) error {
-	text := fmt.Sprintf("the server responded with status %d %s", r.status, http.StatusText(r.status))
-	if location := r.header.Get("Location"); r.status/100 == 3 && location != "" {
+// ResponseError returns an error that describes an unsuccessful response.
+func (c *Client) ResponseError(r *Response) error {
+	text := fmt.Sprintf("the server responded with status %d %s", r.Status, http.StatusText(r.Status))
+	if location := r.Header.Get("Location"); r.Status/100 == 3 && location != "" {
 		text += " to another URL: set url to the correct URL"
 	}
-	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(string(r.body), 4*mostShown))), "\uFFFD")
+	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(string(r.Body), 4*mostShown))), "\uFFFD")
 	if len(shown) > mostShown {
 		shown = strings.ToValidUTF8(shown[:mostShown], "") + "…"
 	}
@@ -146,7 +153,7 @@ func (c *client) responseError(r *response) error {
 }
 
 // redact replaces the secrets of the settings in text: some servers repeat them.
-func (c *client) redact(text string) string {
+func (c *Client) redact(text string) string {
 	secrets := c.auth.secrets()
 	for _, value := range c.headers {
 		secrets = append(secrets, value)
@@ -161,15 +168,37 @@ func (c *client) redact(text string) string {
 
 const shortestSecret = 4
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-var errTooLarge = errors.New("too large")
+// ErrTooLarge is the error of a body that is larger than it may be.
+var ErrTooLarge = errors.New("too large")
 
-// readAtMost reads to the end, or returns errTooLarge if there are more than limit bytes.
-func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+// ReadAtMost reads to the end, or returns ErrTooLarge if there are more than limit bytes.
+func ReadAtMost(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(body)) > limit {
-		return nil, errTooLarge
+		return nil, ErrTooLarge
 	}
 	return body, err
+}
+
+// CheckURL parses and validates the text of the setting url.
+func CheckURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(text, " \t\r\n") {
+		return nil, sdk.SettingError{Setting: "url", Message: "must be a URL such as https://example.com/events"}
+	}
+	return u, nil
+}
+
+// Compress returns a body compressed with gzip.
+func Compress(body []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(body); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return b.Bytes(), err
 }
