@@ -40,6 +40,7 @@ type destinationSettings struct {
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1"`
 
 	httpclient.Auth
+	httpclient.HMAC
 	common.TLS
 }
 
@@ -94,7 +95,7 @@ func (d *Destination) Open(context.Context) (err error) {
 			s.ContentType = "application/x-ndjson"
 		}
 	}
-	if d.client, err = httpclient.New(&s.Auth, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil &&
+	if d.client, err = httpclient.New(&s.Auth, &s.HMAC, &s.TLS, s.Headers, s.Timeout, maxAnswer, false); err == nil &&
 		s.Body != "single" {
 		d.client.Transport.WriteBufferSize = requestBytes
 	}
@@ -146,7 +147,7 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 		return 0, sdk.Unavailable(err)
 	case r.Status/100 == 2:
 		return len(b.ends), nil
-	case !blames(r.Status):
+	case !httpclient.Blames(r.Status):
 		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.ResponseError(r)))
 	case len(b.ends) == 1:
 		return 0, fmt.Errorf("the server refused the record: %w", d.client.ResponseError(r))
@@ -157,18 +158,6 @@ func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
 	}
 	rest, err := d.send(ctx, second)
 	return n + rest, err
-}
-
-// blames reports whether a status blames the records, not the URL, the credentials or the server.
-func blames(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed,
-		http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusGone, http.StatusUpgradeRequired,
-		http.StatusMisdirectedRequest:
-		return false
-	}
-	return status/100 == 4
 }
 
 // try sends a request and retries after temporary failures until RetryFor has passed.
@@ -183,7 +172,8 @@ func (d *Destination) try(ctx context.Context, b batch) (*httpclient.Response, e
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err == nil && !httpclient.Passes(r.Status), r != nil && r.Status/100 == 2: // the body of a success does not matter
+		case err == nil && !httpclient.Passes(r.Status), r != nil && r.Status/100 == 2:
+			// The body of a success does not matter.
 			return r, nil
 		case err == nil:
 			err = d.client.ResponseError(r)

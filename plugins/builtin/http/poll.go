@@ -49,7 +49,7 @@ func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
 	if p.url, err = httpclient.CheckURL(s.URL); err != nil {
 		return err
 	}
-	if p.client, err = httpclient.New(&s.Auth, &s.TLS, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
+	if p.client, err = httpclient.New(&s.Auth, &s.HMAC, &s.TLS, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
 		return err
 	}
 	for _, h := range s.Headers {

@@ -74,6 +74,7 @@ type sourceSettings struct {
 
 	csv.Settings
 	httpclient.Auth
+	httpclient.HMAC
 	common.TLS
 
 	csv *csv.Reader
@@ -104,7 +105,7 @@ func (s *sourceSettings) checkServer() error {
 	if err != nil || port == "" {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:8090"}
 	}
-	if s.None() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
+	if s.None() && s.HMACSecret == "" && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
 		return sdk.SettingError{Setting: "address",
 			Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, " +
 				"or auth.allowAnonymous to true"}

@@ -22,6 +22,10 @@ type Auth struct {
 	Username string `json:"auth.username"`
 	// Password of basic authentication. By reference.
 	Password string `json:"auth.password"`
+}
+
+// HMAC are the settings of signed bodies, on both sides.
+type HMAC struct {
 	// Key of an HMAC-SHA256 over the body, in the header auth.hmac.header. By reference.
 	HMACSecret string `json:"auth.hmac.secret"`
 	// Header with the HMAC: sha256= and hexadecimal digits. A server also accepts digits without the prefix.
@@ -29,12 +33,7 @@ type Auth struct {
 }
 
 // None reports whether the settings have no credentials.
-func (s *Auth) None() bool {
-	return s.Token == "" && s.Username == "" && s.Password == "" && s.HMACSecret == ""
-}
-
-// secrets returns the texts that must not appear in an error.
-func (s *Auth) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
+func (s *Auth) None() bool { return s.Token == "" && s.Username == "" && s.Password == "" }
 
 // CheckHeaders returns an error for a value that cannot be sent in a header.
 func (s *Auth) CheckHeaders(headers map[string]string) error {
@@ -45,21 +44,17 @@ func (s *Auth) CheckHeaders(headers map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// sign adds the credentials of the settings to a request with this body.
-func (s *Auth) sign(r *http.Request, body []byte) {
+// authorize adds the credentials to a request.
+func (s *Auth) authorize(r *http.Request) {
 	switch {
 	case s.Token != "":
 		r.Header.Set("Authorization", "Bearer "+s.Token)
 	case s.Username != "" || s.Password != "":
 		r.SetBasicAuth(s.Username, s.Password)
 	}
-	if s.HMACSecret != "" {
-		r.Header.Set(s.HMACHeader, "sha256="+hex.EncodeToString(s.mac(body)))
-	}
 }
 
-// Admits reports whether the headers of a request have valid credentials; Signed checks the body. It compares digests
-// in constant time.
+// Admits reports whether the headers of a request have valid credentials. It compares digests in constant time.
 func (s *Auth) Admits(r *http.Request) bool {
 	if s.Token != "" {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -77,8 +72,15 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
+// sign adds the signature of the body to a request, if there is a secret.
+func (s *HMAC) sign(r *http.Request, body []byte) {
+	if s.HMACSecret != "" {
+		r.Header.Set(s.HMACHeader, "sha256="+hex.EncodeToString(s.mac(body)))
+	}
+}
+
 // Signed reports whether the body has a valid signature. Without an HMAC secret every body is valid.
-func (s *Auth) Signed(r *http.Request, body []byte) bool {
+func (s *HMAC) Signed(r *http.Request, body []byte) bool {
 	if s.HMACSecret == "" {
 		return true
 	}
@@ -86,7 +88,7 @@ func (s *Auth) Signed(r *http.Request, body []byte) bool {
 	return err == nil && hmac.Equal(got, s.mac(body))
 }
 
-func (s *Auth) mac(body []byte) []byte {
+func (s *HMAC) mac(body []byte) []byte {
 	m := hmac.New(sha256.New, []byte(s.HMACSecret))
 	m.Write(body)
 	return m.Sum(nil)

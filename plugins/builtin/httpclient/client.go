@@ -1,11 +1,13 @@
-// Package httpclient sends the requests of connectors over HTTP: credentials, TLS, redirects, retries, and errors without
-// secrets.
+// Package httpclient sends the requests of connectors over HTTP: credentials, TLS, redirects, retries, and errors
+// without secrets.
 package httpclient
 
 import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +26,7 @@ import (
 // Client sends requests to one host.
 type Client struct {
 	auth    *Auth
+	hmac    *HMAC
 	headers map[string]string
 	timeout time.Duration
 	max     int64 // maximum size of a response, in bytes
@@ -31,14 +34,16 @@ type Client struct {
 
 	// Transport sends the requests. It may be set up before the first one.
 	Transport *http.Transport
+	// Secrets are further texts that errors must not contain. They may be set before the first request.
+	Secrets []string
 }
 
 const maxIdle = 2 // idle connections; requests are sent one at a time
 
-// New returns a client that sends headers and the credentials of a with each request. A response with more than maxBytes
-// is an error. follow reports whether the client follows redirects to the same host.
+// New returns a client that sends headers and the credentials of a with each request, and signs bodies as h says. A
+// response with more than maxBytes is an error. follow reports whether the client follows redirects to the same host.
 func New(
-	a *Auth, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool,
+	a *Auth, h *HMAC, t *common.TLS, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool,
 ) (*Client, error) {
 	config, err := t.Client()
 	if err != nil {
@@ -56,8 +61,8 @@ func New(
 
 		MaxResponseHeaderBytes: peer.MaxHeader,
 	}
-	c := &Client{auth: a, headers: headers, timeout: timeout, max: maxBytes, http: &http.Client{Transport: transport},
-		Transport: transport}
+	c := &Client{auth: a, hmac: h, headers: headers, timeout: timeout, max: maxBytes,
+		http: &http.Client{Transport: transport}, Transport: transport}
 	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if !follow {
 			return http.ErrUseLastResponse
@@ -106,7 +111,8 @@ func (c *Client) Do(ctx context.Context, method, target string, body []byte, hea
 	for name := range header {
 		req.Header.Set(name, header.Get(name))
 	}
-	c.auth.sign(req, body)
+	c.auth.authorize(req)
+	c.hmac.sign(req, body)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.failure(req, err)
@@ -131,7 +137,23 @@ func (c *Client) failure(req *http.Request, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s did not respond within %v", req.URL.Host, c.timeout)
 	}
-	return fmt.Errorf("cannot reach %s: %s", req.URL.Host, c.redact(err.Error()))
+	return fmt.Errorf("cannot reach %s: %s%s", req.URL.Host, c.redact(err.Error()), remedy(err))
+}
+
+// remedy returns what to change after a failed handshake; "" for other errors.
+func remedy(err error) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var noTLS tls.RecordHeaderError
+	switch {
+	case errors.As(err, &authority):
+		return ": set tls.ca to the certificate of its authority"
+	case errors.As(err, &name):
+		return ": use a host name in url for which the certificate is valid"
+	case errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
+		return ": the server does not use TLS at this port; set url to http://"
+	}
+	return ""
 }
 
 const mostShown = 300 // bytes of a response in an error
@@ -154,7 +176,7 @@ func (c *Client) ResponseError(r *Response) error {
 
 // redact replaces the secrets of the settings in text: some servers repeat them.
 func (c *Client) redact(text string) string {
-	secrets := c.auth.secrets()
+	secrets := append([]string{c.auth.Token, c.auth.Password, c.hmac.HMACSecret}, c.Secrets...)
 	for _, value := range c.headers {
 		secrets = append(secrets, value)
 	}

@@ -41,3 +41,14 @@ func Passes(status int) bool {
 	}
 	return status >= 500
 }
+
+// Blames reports whether a status blames the content of the request, not its URL, its credentials or the server.
+func Blames(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusGone,
+		http.StatusUpgradeRequired, http.StatusMisdirectedRequest:
+		return false
+	}
+	return status/100 == 4
+}
