@@ -2,6 +2,7 @@
 package builtin
 
 import (
+	"github.com/conduit-agent/conduit/plugins/builtin/elasticsearch"
 	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
@@ -29,6 +30,7 @@ func All() []sdk.Connector { return Connectors(exec.Options{}) }
 // Connectors returns the connectors, sorted by name. o configures exec.
 func Connectors(o exec.Options) []sdk.Connector {
 	return []sdk.Connector{
+		elasticsearch.Connector(),
 		exec.Connector(o),
 		file.Connector(zstd.Codec{}),
 		generator.Connector(),

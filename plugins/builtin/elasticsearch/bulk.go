@@ -1,0 +1,388 @@
+package elasticsearch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpsink"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/spec/texts"
+)
+
+// bulk is the dialect of the bulk API: a line with the operation for each record, and a line with the document.
+type bulk struct {
+	index      *template.Template
+	oneIndex   bool               // index does not depend on the record
+	id         *template.Template // nil: see settings.ID
+	dataStream bool
+	timestamp  string // name of the field; empty: none
+	message    string
+	limit      template.TimeLimit
+}
+
+var _ httpsink.Dialect = (*bulk)(nil)
+
+func newBulk(s *settings) (b bulk, err error) {
+	b = bulk{dataStream: s.DataStream, timestamp: s.TimestampField, message: s.MessageField}
+	if b.timestamp == "" && s.DataStream {
+		b.timestamp = "@timestamp"
+	}
+	if b.index, err = common.ParseTemplate("index", s.Index, checkIndex); err != nil {
+		return b, err
+	}
+	_, b.oneIndex = b.index.Constant()
+	b.id, err = parseTemplate("id", s.ID, nil)
+	return b, err
+}
+
+// Encode implements httpsink.Dialect.
+func (b *bulk) Encode(dst []byte, r *record.Record, number common.RecordID) (item httpsink.Item, err error) {
+	index, err := b.index.Append(&b.limit, nil, r)
+	if err != nil {
+		return item, fmt.Errorf("cannot execute the template of index: %w", err)
+	}
+	if err := checkIndex(string(index)); err != nil {
+		return item, fmt.Errorf("cannot write the record: %w", err)
+	}
+	id, err := b.documentID(r, number)
+	if err != nil {
+		return item, err
+	}
+	deletes := r.Operation == record.OperationDelete || r.After.IsNone()
+	if err := b.canDelete(r, deletes); err != nil {
+		return item, err
+	}
+	operation := "index"
+	switch {
+	case deletes:
+		operation = "delete"
+	case b.dataStream:
+		operation = "create"
+	}
+	dst = append(append(dst, `{"`...), operation...)
+	dst = appendString(append(dst, `":{"_index":`...), string(index))
+	dst = appendString(append(dst, `,"_id":`...), id)
+	dst = append(dst, "}}\n"...)
+	if !deletes {
+		if dst, err = b.appendDocument(dst, r); err != nil {
+			return item, err
+		}
+		dst = append(dst, '\n')
+	}
+	return httpsink.Item{Text: dst, Key: string(index) + "\x00" + id}, nil
+}
+
+// canDelete returns an error for a record that deletes something that has no id, or that cannot be deleted.
+func (b *bulk) canDelete(r *record.Record, deletes bool) error {
+	switch {
+	case !deletes:
+		return nil
+	case b.dataStream:
+		return errors.New("cannot delete the document: documents of a data stream are only added; set dataStream to " +
+			"false, or remove deletes with the processor filter")
+	case b.id == nil && !hasKey(r):
+		return errors.New("cannot delete the document: the record has no structured key; set id to a template of its id")
+	}
+	return nil
+}
+
+// hasKey reports whether the record has a key that identifies what it is about. A raw key may be anything, such as the
+// number of a line in a file.
+func hasKey(r *record.Record) bool {
+	key, ok := r.Key.Structured()
+	return ok && len(key) > 0
+}
+
+const maxID = 512 // bytes of an id, as the server allows
+
+// documentID returns the id of the record's document.
+func (b *bulk) documentID(r *record.Record, number common.RecordID) (string, error) {
+	var id []byte
+	var err error
+	switch {
+	case b.id != nil:
+		if id, err = b.id.Append(&b.limit, nil, r); err != nil {
+			return "", fmt.Errorf("cannot execute the template of id: %w", err)
+		}
+	case b.dataStream || !hasKey(r):
+		return number.String(), nil
+	default:
+		key, _ := r.Key.Structured()
+		if id, err = appendKey(nil, r.Key, key); err != nil {
+			return "", fmt.Errorf("cannot make the id of the key: %w", err)
+		}
+	}
+	if len(id) == 0 {
+		return "", errors.New("cannot write the record: the id of its document is empty")
+	}
+	if len(id) > maxID || !utf8.Valid(id) {
+		sum := sha256.Sum256(id)
+		return hex.EncodeToString(sum[:]), nil
+	}
+	return string(id), nil
+}
+
+// appendKey appends the only value of a key as text, or a key with several values as JSON with sorted names.
+func appendKey(dst []byte, data record.Data, key map[string]any) ([]byte, error) {
+	if len(key) == 1 {
+		for _, value := range key {
+			return record.AppendText(dst, value)
+		}
+	}
+	return data.AppendJSON(dst)
+}
+
+// appendDocument appends the payload as a JSON object on one line.
+func (b *bulk) appendDocument(dst []byte, r *record.Record) ([]byte, error) {
+	start := len(dst)
+	hasTime := b.timestamp == ""
+	var err error
+	if fields, ok := r.After.Structured(); ok {
+		if dst, err = r.After.AppendJSON(dst); err != nil {
+			return dst, fmt.Errorf("cannot encode the payload: %w", err)
+		}
+		_, has := fields[b.timestamp]
+		hasTime = hasTime || has
+	} else {
+		raw, _ := r.After.Raw()
+		var has bool
+		if dst, has, err = b.appendRaw(dst, raw); err != nil {
+			return dst, err
+		}
+		hasTime = hasTime || has
+	}
+	at, known := timeOf(r)
+	if hasTime || !known {
+		return dst, nil
+	}
+	rest := bytes.Clone(dst[start+1:])
+	dst = append(appendString(dst[:start+1], b.timestamp), ':')
+	dst = appendString(dst, at.UTC().Format(time.RFC3339Nano))
+	if len(rest) > len("}") {
+		dst = append(dst, ',')
+	}
+	return append(dst, rest...), nil
+}
+
+// timeOf returns the time of creation of a record, or else the time of reading. Sources of other authors may write them
+// in RFC 3339.
+func timeOf(r *record.Record) (at time.Time, known bool) {
+	for _, name := range []string{record.KeyCreatedAt, record.KeyReadAt} {
+		text := r.Metadata.Get(name)
+		if nanoseconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return time.Unix(0, nanoseconds), true
+		}
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// appendRaw appends a raw payload: the JSON object that it is, or else an object with its text. has reports whether the
+// object has the field for the time.
+func (b *bulk) appendRaw(dst, raw []byte) (_ []byte, has bool, err error) {
+	if text := bytes.TrimSpace(raw); len(text) > 0 && text[0] == '{' && json.Valid(text) {
+		if b.timestamp != "" {
+			var fields map[string]json.RawMessage
+			if err := json.Unmarshal(text, &fields); err != nil {
+				return dst, false, fmt.Errorf("cannot decode the payload: %w", err)
+			}
+			_, has = fields[b.timestamp]
+		}
+		line := bytes.NewBuffer(dst)
+		err := json.Compact(line, text) // the text may have line breaks
+		return line.Bytes(), has, err
+	}
+	if !utf8.Valid(raw) {
+		return dst, false, errors.New("cannot write the record: its payload is neither structured nor UTF-8 text")
+	}
+	dst = append(appendString(append(dst, '{'), b.message), ':')
+	return append(appendString(dst, string(raw)), '}'), b.message == b.timestamp, nil
+}
+
+// appendString appends a JSON string.
+func appendString(dst []byte, text string) []byte {
+	dst, _ = record.AppendValue(dst, text)
+	return dst
+}
+
+// Body implements httpsink.Dialect.
+func (*bulk) Body(items []httpsink.Item) []byte {
+	size := 0
+	for _, item := range items {
+		size += len(item.Text)
+	}
+	body := make([]byte, 0, size)
+	for _, item := range items {
+		body = append(body, item.Text...)
+	}
+	return body
+}
+
+// result is the result of an operation.
+type result struct {
+	Status int
+	Error  json.RawMessage
+}
+
+// Outcomes implements httpsink.Dialect.
+func (b *bulk) Outcomes(r *httpclient.Response, n int) ([]error, error) {
+	results := make([]error, 0, n)
+	d := json.NewDecoder(bytes.NewReader(r.Body))
+	if err := delimiter(d, '{'); err != nil {
+		return nil, err
+	}
+	found := false
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, invalid(err)
+		}
+		if name != "items" || found {
+			var other json.RawMessage
+			if err := d.Decode(&other); err != nil {
+				return nil, invalid(err)
+			}
+			continue
+		}
+		found = true
+		if results, err = b.results(d, results, n); err != nil {
+			return nil, err
+		}
+	}
+	if err := delimiter(d, '}'); err != nil {
+		return nil, err
+	}
+	if len(results) != n {
+		return nil, fmt.Errorf("it has %d results for %d operations", len(results), n)
+	}
+	return results, nil
+}
+
+// results decodes at most n results.
+func (b *bulk) results(d *json.Decoder, results []error, n int) ([]error, error) {
+	if err := delimiter(d, '['); err != nil {
+		return nil, err
+	}
+	for d.More() {
+		if len(results) == n {
+			return nil, fmt.Errorf("it has more than %d results for as many operations", n)
+		}
+		outcome, err := b.result(d)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, outcome)
+	}
+	return results, delimiter(d, ']')
+}
+
+// result decodes a result, such as {"index":{"status":201}}, into the outcome of its item.
+func (b *bulk) result(d *json.Decoder) (outcome, err error) {
+	if err := delimiter(d, '{'); err != nil {
+		return nil, err
+	}
+	operation, err := d.Token()
+	if err != nil {
+		return nil, invalid(err)
+	}
+	var r result
+	if err := d.Decode(&r); err != nil {
+		return nil, invalid(err)
+	}
+	name, _ := operation.(string)
+	if r.Status == 0 {
+		return nil, fmt.Errorf("a result of the operation %.64q has no status", name)
+	}
+	return b.outcome(name, r), delimiter(d, '}')
+}
+
+func (b *bulk) outcome(operation string, r result) error {
+	reason := newReason(r.Error)
+	switch {
+	case r.Status/100 == 2,
+		r.Status == http.StatusNotFound && operation == "delete", // the document or its index does not exist
+		r.Status == http.StatusConflict && operation == "create": // created before
+		return nil
+	case httpclient.Passes(r.Status):
+		return httpsink.Temporary(fmt.Errorf("the server cannot write a document now, with status %d%s", r.Status,
+			reason))
+	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:
+		return sdk.Unavailable(fmt.Errorf("the server does not allow the write, with status %d%s: grant the user, token "+
+			"or API key of auth.* the right to create and write the index, and remove blocks of the index", r.Status,
+			reason))
+	case r.Status == http.StatusNotFound && b.oneIndex:
+		return sdk.Unavailable(fmt.Errorf("the server has no such index, with status %d%s: create it, or correct index",
+			r.Status, reason))
+	}
+	return fmt.Errorf("the server refused the document with status %d%s", r.Status, reason)
+}
+
+// reason is why an operation failed.
+type reason struct{ kind, text string }
+
+// newReason decodes the error of a result. Its form depends on the server.
+func newReason(text json.RawMessage) reason {
+	var e struct {
+		Type, Reason string
+		Cause        struct{ Reason string } `json:"caused_by"`
+	}
+	var plain string
+	switch {
+	case len(text) == 0 || string(text) == "null":
+		return reason{}
+	case json.Unmarshal(text, &plain) == nil:
+		return reason{"error", plain}
+	case json.Unmarshal(text, &e) != nil || e.Type == "":
+		return reason{"error", string(text)}
+	}
+	if e.Cause.Reason != "" && !strings.Contains(e.Reason, e.Cause.Reason) {
+		e.Reason += ": " + e.Cause.Reason
+	}
+	return reason{e.Type, e.Reason}
+}
+
+// String returns the reason with a colon before it; "" if there is none.
+func (r reason) String() string {
+	const most = 500 // bytes
+	if r.kind == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s: %s", texts.Truncate(r.kind, most), texts.Truncate(r.text, most))
+}
+
+// delimiter reads a delimiter of JSON.
+func delimiter(d *json.Decoder, want json.Delim) error {
+	token, err := d.Token()
+	if err != nil {
+		return invalid(err)
+	}
+	if token != want {
+		return fmt.Errorf("it is not the response to a bulk request: it has %.64q where %v should be; check url",
+			fmt.Sprint(token), want)
+	}
+	return nil
+}
+
+// invalid describes a response that is not JSON, or not all of it.
+func invalid(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("it is not the complete response to a bulk request: %w; check url", err)
+}
