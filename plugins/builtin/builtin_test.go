@@ -26,7 +26,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats",
+	if want := []string{"elasticsearch", "exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats",
 		"otlp", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}

@@ -27,6 +27,7 @@ var anyText = []string{
 
 // templates are settings that may be templates.
 var templates = []string{
+	"elasticsearch index", "elasticsearch id",
 	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
 	"redis value", "redis fields.*", "redis expire",
 	"otlp log.attributes", "otlp log.body", "otlp log.severity", "otlp log.time", "otlp resource.attributes",

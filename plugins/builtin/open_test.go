@@ -16,6 +16,8 @@ var bucket = map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", 
 
 // minimal are the required settings of each connector.
 var minimal = map[string]map[string]string{
+	"elasticsearch destination": {
+		"url": "http://127.0.0.1:1"},
 	"exec source": {"command": `["true"]`}, "exec destination": {"command": `["true"]`},
 	"file source": {"path": "in"}, "file destination": {"path": "out"},
 	"generator source": {"format.type": "raw"}, "log destination": {},

@@ -160,6 +160,8 @@ var peers = map[string]peer{
 	"s3": {"s3", map[string]string{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://ADDR",
 		"aws.accessKeyId": "i", "aws.secretAccessKey": "s", "timeout": "2s"},
 		false, requestHandshake},
+	"elasticsearch": {"elasticsearch", map[string]string{"url": "http://ADDR", "index": "t", "timeout": "2s",
+		"retry.timeout": "0s"}, true, requestHandshake},
 }
 
 // outcome is the result of a connector's session with a hostile peer.
@@ -479,6 +481,15 @@ var hostile = map[string]map[string]struct {
 		"chunk":         {text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"), ""},
 		"tiny elements": {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n[", "{},"), ""},
 		"interim":       {endless("", "HTTP/1.1 103 Early Hints\r\na: b\r\n\r\n"), ""},
+	},
+	"elasticsearch": {
+		"header":        {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
+		"body":          {endless("HTTP/1.1 200 OK\r\n\r\n", "a"), "more than 8388608 bytes"},
+		"tiny elements": {endless("HTTP/1.1 200 OK\r\n\r\n{\"items\":[", "{},"), "more than 8388608 bytes"},
+		"results": {answerOf("Connection: close", `{"items":[`, strings.Repeat(`{"index":{"status":201}},`, 300_000)),
+			"more than 1 results"},
+		"nested":    {answerOf("Connection: close", `{"items":[`, strings.Repeat("[", 5_000_000)), "check url"},
+		"no length": {text("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n{"), ""},
 	},
 	"s3": {
 		"header":  {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},

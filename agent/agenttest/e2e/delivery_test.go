@@ -18,6 +18,8 @@ import (
 // is a file.
 func destinations(addr, path string) map[string]string {
 	return map[string]string{
+		"elasticsearch": `url: "http://` + addr +
+			`", index: t, timeout: 200ms`,
 		"http":     `url: "http://` + addr + `/", timeout: 200ms`,
 		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
 		"kafka":    `servers: "` + addr + `", topic: t`,

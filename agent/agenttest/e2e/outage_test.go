@@ -20,6 +20,8 @@ import (
 
 // unreachable are destinations whose system is at %s.
 var unreachable = map[string]string{
+	"elasticsearch": `url: "http://%s", index: t, ` +
+		`retry.timeout: 10ms`,
 	"http":     `url: "http://%s/", body.format: lines, retry.timeout: 10ms`,
 	"kafka":    `servers: "%s", topic: t`,
 	"mqtt":     `url: "mqtt://%s", topic: t, retry.timeout: 10ms`,

@@ -37,6 +37,7 @@ func TestDocsAreFound(t *testing.T) {
 		"k8s":                  "kubernetes.html",
 		"deduplicate":          "processor-dedupe.html",
 		"anonymize":            "processor-field.mask.html",
+		"opensearch":           "connector-elasticsearch.html",
 		"mariadb cdc":          "connector-mysql.html",
 		"kubernetes logs":      "container-logs.html",
 		"container logs":       "container-logs.html",

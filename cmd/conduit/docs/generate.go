@@ -43,7 +43,8 @@ func code(text string) string {
 
 // pluginWords are words by the name of a plugin that people search, and that its page does not use.
 var pluginWords = map[string]string{
-	"exec": "bash command script stdin stdout subprocess singer", "file": "tail follow logs csv ndjson logrotate",
+	"elasticsearch": "elastic opensearch elk kibana bulk search index logstash victorialogs",
+	"exec":          "bash command script stdin stdout subprocess singer", "file": "tail follow logs csv ndjson logrotate",
 	"generator": "test data random fake load", "http": "webhook rest post polling",
 	"kafka": "redpanda topic broker consumer producer", "log": "print stdout console debug",
 	"mysql": "mariadb cdc binlog", "nats": "jetstream", "postgres": "postgresql cdc wal logical decoding",

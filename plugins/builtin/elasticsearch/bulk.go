@@ -95,7 +95,8 @@ func (b *bulk) canDelete(r *record.Record, deletes bool) error {
 		return errors.New("cannot delete the document: documents of a data stream are only added; set dataStream to " +
 			"false, or remove deletes with the processor filter")
 	case b.id == nil && !hasKey(r):
-		return errors.New("cannot delete the document: the record has no structured key; set id to a template of its id")
+		return errors.New("cannot delete the document: the record has no structured key; set id to a template of " +
+			"its id")
 	}
 	return nil
 }
@@ -240,6 +241,9 @@ type result struct {
 	Error  json.RawMessage
 }
 
+// mostFields is the maximum number of fields of a response besides its results.
+const mostFields = 16
+
 // Outcomes implements httpsink.Dialect.
 func (b *bulk) Outcomes(r *httpclient.Response, n int) ([]error, error) {
 	results := make([]error, 0, n)
@@ -248,12 +252,15 @@ func (b *bulk) Outcomes(r *httpclient.Response, n int) ([]error, error) {
 		return nil, err
 	}
 	found := false
-	for d.More() {
+	for others := 0; d.More(); {
 		name, err := d.Token()
 		if err != nil {
 			return nil, invalid(err)
 		}
 		if name != "items" || found {
+			if others++; others > mostFields {
+				return nil, fmt.Errorf("it has more than %d fields", mostFields)
+			}
 			var other json.RawMessage
 			if err := d.Decode(&other); err != nil {
 				return nil, invalid(err)
@@ -323,9 +330,9 @@ func (b *bulk) outcome(operation string, r result) error {
 		return httpsink.Temporary(fmt.Errorf("the server cannot write a document now, with status %d%s", r.Status,
 			reason))
 	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden:
-		return sdk.Unavailable(fmt.Errorf("the server does not allow the write, with status %d%s: grant the user, token "+
-			"or API key of auth.* the right to create and write the index, and remove blocks of the index", r.Status,
-			reason))
+		return sdk.Unavailable(fmt.Errorf("the server does not allow the write, with status %d%s: grant the user, "+
+			"token or API key of auth.* the right to create and write the index, and remove blocks of the index",
+			r.Status, reason))
 	case r.Status == http.StatusNotFound && b.oneIndex:
 		return sdk.Unavailable(fmt.Errorf("the server has no such index, with status %d%s: create it, or correct index",
 			r.Status, reason))

@@ -24,8 +24,8 @@ type settings struct {
 	Index string `json:"index" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}"`
 	// Whether the names are those of data streams, whose documents are only added and need a time. See timestamp.field.
 	DataStream bool `json:"dataStream" default:"false"`
-	// Template of the document's id. Empty: the structured key of the record; without such a key, and in data streams, a
-	// number made of the record's source and position.
+	// Template of the document's id. Empty: the structured key of the record; without such a key, and in data streams,
+	// a number made of the record's source and position.
 	ID string `json:"id" template:"true"`
 	// Field that gets the record's time (opencdc.createdAt, or else opencdc.readAt) if the document does not have the
 	// field. Empty: @timestamp in data streams, else none.
@@ -82,7 +82,8 @@ func (s *settings) check() error {
 		return err
 	}
 	if (s.TemplateName == "") != (s.TemplateBody == "") {
-		return sdk.SettingError{Setting: "indexTemplate.name", Message: "needs indexTemplate.body, and the other way round"}
+		return sdk.SettingError{Setting: "indexTemplate.name",
+			Message: "needs indexTemplate.body, and the other way round"}
 	}
 	var object map[string]json.RawMessage
 	if s.TemplateBody != "" && json.Unmarshal([]byte(s.TemplateBody), &object) != nil {
@@ -156,7 +157,8 @@ func checkIndex(name string) error {
 	case strings.ToLower(name) != name:
 		return fmt.Errorf("the name of the index, %.64q, must be lowercase: use index: '{{ … | lower }}'", name)
 	case strings.ContainsAny(name, "\\/*?\"<>| ,#:") || strings.ContainsFunc(name, isControl):
-		return fmt.Errorf("the name of the index, %.64q, must not contain spaces or any of \\ / * ? \" < > | , # :", name)
+		return fmt.Errorf("the name of the index, %.64q, must not contain spaces or any of \\ / * ? \" < > | , # :",
+			name)
 	case strings.ContainsAny(name[:1], "-_+"), name == ".", name == "..":
 		return fmt.Errorf("the name of the index, %.64q, must not begin with - _ or +, or be . or ..", name)
 	case len(name) > most:

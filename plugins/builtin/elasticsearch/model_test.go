@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,55 +17,12 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/elasticsearch"
 	"github.com/conduit-agent/conduit/plugins/plugintest/elastic"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// pipes is a listener whose connections are pipes, so that a test can use virtual time.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	close(p.closed)
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	p.conns <- there
-	return here, nil
-}
-
-// serve serves requests through pipes until the test ends.
-func serve(t *testing.T, h http.Handler) *pipes {
-	p := &pipes{make(chan net.Conn), make(chan struct{})}
-	s := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	ended := make(chan struct{})
-	go func() {
-		_ = s.Serve(p)
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-ended
-	})
-	return p
-}
-
 // open returns an open destination that connects to p.
-func open(t *testing.T, p *pipes, settings map[string]string) *elasticsearch.Destination {
+func open(t *testing.T, p *network.Pipes, settings map[string]string) *elasticsearch.Destination {
 	t.Helper()
 	d := &elasticsearch.Destination{}
 	all := d.Parameters().ApplyDefaults(settings)
@@ -80,7 +35,7 @@ func open(t *testing.T, p *pipes, settings map[string]string) *elasticsearch.Des
 	if err := d.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	elasticsearch.DialWith(d, p.dial)
+	elasticsearch.DialWith(d, p.Dial)
 	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
 	return d
 }
@@ -201,7 +156,7 @@ func want(all []record.Record, dataStream bool) (documents, refused []int) {
 }
 
 // host writes the records as an agent does that fails from time to time, and returns the numbers of the refused ones.
-func host(t *testing.T, random *rand.Rand, p *pipes, settings map[string]string, all []record.Record) []int {
+func host(t *testing.T, random *rand.Rand, p *network.Pipes, settings map[string]string, all []record.Record) []int {
 	refused := map[int]bool{}
 	d := open(t, p, settings)
 	for n, tries := 0, 0; n < len(all); tries++ {
@@ -244,7 +199,7 @@ func TestModel(t *testing.T) {
 				"batch.maxRecords": strconv.Itoa(1 + random.IntN(30)), "retry.timeout": "1s",
 				"batch.maxBytes": strconv.Itoa(100 + random.IntN(5000)),
 				"compression":    []string{"none", "gzip"}[random.IntN(2)]}
-			refused := host(t, random, serve(t, s), settings, all)
+			refused := host(t, random, network.ServePipes(t, s), settings, all)
 			documents, wantRefused := want(all, dataStream)
 			var got []int
 			for _, o := range s.Documents() {

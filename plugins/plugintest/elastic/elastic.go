@@ -1,5 +1,5 @@
-// Package elastic provides a server for tests that keeps documents and has the bulk API of Elasticsearch. It checks each
-// request more strictly than the real servers do.
+// Package elastic provides a server for tests that keeps documents and has the bulk API of Elasticsearch. It checks
+// requests more strictly than the real servers do.
 package elastic
 
 import (
@@ -11,7 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
+	"slices"
 	"sync"
 )
 
@@ -211,7 +211,8 @@ func parse(body []byte) (all []Operation, err error) {
 		}
 		for kind, at := range action {
 			o := Operation{Kind: kind, Index: at.Index, ID: at.ID}
-			if at.Index == "" || at.ID == "" || len(at.ID) > 512 || !strings.Contains(" index create delete ", " "+kind+" ") {
+			isKnown := slices.Contains([]string{"index", "create", "delete"}, kind)
+			if at.Index == "" || at.ID == "" || len(at.ID) > 512 || !isKnown {
 				return nil, fmt.Errorf("%q is no action with an index and an id", lines.Text())
 			}
 			if kind != "delete" {

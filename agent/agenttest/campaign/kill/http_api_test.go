@@ -157,11 +157,10 @@ type api struct {
 	n         int    // tokens so far
 }
 
-func startAPI(t *testing.T, dir string) *api {
+// ownProgram copies the test binary to a directory, as other users may not run the original, and returns the path.
+func ownProgram(t *testing.T, dir string) string {
 	t.Helper()
-	a := &api{dir: server.Dir(t), addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)),
-		token: filepath.Join(dir, "token")}
-	program := filepath.Join(a.dir, "api") // other users may not run the test binary
+	program := filepath.Join(dir, "program")
 	binary, err := os.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
@@ -169,10 +168,30 @@ func startAPI(t *testing.T, dir string) *api {
 	if err := os.WriteFile(program, binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return program
+}
+
+// replaceFiles replaces the content of files, each at once.
+func replaceFiles(content []byte, paths ...string) error {
+	for _, path := range paths {
+		if err := os.WriteFile(path+".new", content, 0o644); err != nil {
+			return err
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func startAPI(t *testing.T, dir string) *api {
+	t.Helper()
+	a := &api{dir: server.Dir(t), addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)),
+		token: filepath.Join(dir, "token")}
 	if err := a.rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a.Process = &server.Process{Path: program, Dir: a.dir, Env: []string{apiAddr + "=" + a.addr},
+	a.Process = &server.Process{Path: ownProgram(t, a.dir), Dir: a.dir, Env: []string{apiAddr + "=" + a.addr},
 		Ready: func(ctx context.Context) error {
 			_, err := a.do(ctx, "GET", "")
 			return err
@@ -184,16 +203,7 @@ func startAPI(t *testing.T, dir string) *api {
 // rotate replaces the token, which the server reads for each request.
 func (a *api) rotate(context.Context) error {
 	a.n++
-	word := fmt.Appendf(nil, "word-%d", a.n)
-	for _, path := range []string{filepath.Join(a.dir, "token"), a.token} {
-		if err := os.WriteFile(path+".new", word, 0o644); err != nil {
-			return err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return replaceFiles(fmt.Appendf(nil, "word-%d", a.n), filepath.Join(a.dir, "token"), a.token)
 }
 
 func (a *api) do(ctx context.Context, method, body string) (string, error) {

@@ -14,6 +14,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveAPI(addr))
 		os.Exit(1)
 	}
+	if addr := os.Getenv(elasticAddr); addr != "" {
+		fmt.Fprintln(os.Stderr, serveElastic(addr))
+		os.Exit(1)
+	}
 	agenttest.Child(bareLoop, runBareLoop)
 	kill.Main(m)
 }

@@ -63,9 +63,10 @@ var campaigns = []Campaign{
 	{Name: "smoke-kill", Dir: module + "/kill", Run: "^Test(PostgresSource|KafkaDestination)$", Always: true,
 		About: "The kill suite with one case for PostgreSQL and one for Kafka."},
 
+	kill("elasticsearch", "Elasticsearch", "plugins/builtin/httpsink/...", "plugins/builtin/httpclient/..."),
 	kill("exec", "Exec"),
 	kill("file", "Files?|CompressedFiles|RawLane|Containers|Isolated", "agent/isolate/..."),
-	kill("http", "HTTP(Server|Poll)?"),
+	kill("http", "HTTP(Server|Poll)?", "plugins/builtin/httpclient/..."),
 	kill("journald", "Journald"),
 	kill("kafka", "Kafka(ExactlyOnce|Destination)?"),
 	kill("mqtt", "MQTT"),
@@ -83,6 +84,8 @@ var campaigns = []Campaign{
 			"their state never includes a record that was not written.",
 		Subjects: with(engine, "plugins/processor/...")},
 
+	connector("elasticsearch", "`elasticsearch` with VictoriaLogs.", "plugins/builtin/httpsink/...",
+		"plugins/builtin/httpclient/..."),
 	connector("journald", "`journald` with a real journal."),
 	connector("kafka", "`kafka` with librdkafka's brokers and clients, SASL and TLS."),
 	connector("mqtt", "`mqtt` with Mosquitto."),

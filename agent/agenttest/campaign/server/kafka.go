@@ -95,6 +95,12 @@ var (
 // first call in a process. The test fails if the module's dependencies are missing.
 func goServer(t testing.TB, name string) string {
 	t.Helper()
+	return goProgram(t, name, "./"+name)
+}
+
+// goProgram is like goServer, for a package that the module plugins/plugintest/servers requires as a tool.
+func goProgram(t testing.TB, name, pkg string) string {
+	t.Helper()
 	building.Lock()
 	defer building.Unlock()
 	if path, ok := servers[name]; ok {
@@ -113,7 +119,7 @@ func goServer(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, name)
-	cmd := exec.Command("go", "build", "-o", path, "./"+name)
+	cmd := exec.Command("go", "build", "-o", path, pkg)
 	cmd.Dir = serversDir(t)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s cannot be built: %v\n%s", name, err, out)
