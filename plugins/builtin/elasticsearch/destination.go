@@ -111,8 +111,16 @@ func (d *Destination) Open(context.Context) error {
 		return err
 	}
 	sink.Client.Secrets = []string{d.settings.APIKey}
+	sink.Probe = d.probe
 	d.sink, d.prepared = sink, false
 	return nil
+}
+
+// probe reports whether the server at url says which version it has, as all of these servers do.
+func (d *Destination) probe(ctx context.Context) bool {
+	r, err := d.sink.Client.Do(ctx, http.MethodGet, d.base.String(), nil, nil)
+	var info struct{ Version map[string]any }
+	return err == nil && r.Status == http.StatusOK && json.Unmarshal(r.Body, &info) == nil && info.Version != nil
 }
 
 // Write writes the records as documents.

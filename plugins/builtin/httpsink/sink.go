@@ -79,6 +79,8 @@ func (t temporary) Unwrap() error { return t.error }
 // Sink sends records to a URL.
 type Sink struct {
 	Client *httpclient.Client
+	// Probe reports whether a server of the dialect responds at url. nil: only a successful request shows that.
+	Probe func(ctx context.Context) bool
 
 	url, contentType string
 
@@ -86,6 +88,7 @@ type Sink struct {
 	dialect  Dialect
 	ids      common.RecordIDs
 	known    known
+	works    bool   // url has responded like a server of the dialect
 	text     []byte // buffer of the items
 }
 
@@ -138,6 +141,13 @@ type pending struct {
 	Item
 	settled bool
 	outcome error // nil: written
+	status  int   // of the response that refused a request with this item only
+}
+
+// suspect reports whether url may be to blame instead of the item: some servers refuse any request to a wrong path with
+// 400.
+func (s *Sink) suspect(item *pending) bool {
+	return !s.works && item.status != 0 && item.status != http.StatusRequestEntityTooLarge
 }
 
 // encode returns the items of the first records, as many as fit into one request. The error refuses the record that
@@ -173,8 +183,15 @@ func (s *Sink) send(ctx context.Context, items []*pending) ([]error, error) {
 		return nil, nil
 	}
 	err := s.deliver(ctx, items)
+	if s.Probe != nil && slices.ContainsFunc(items, s.suspect) {
+		s.works = s.Probe(ctx)
+	}
 	outcomes := make([]error, 0, len(items))
 	for _, item := range items {
+		if s.suspect(item) {
+			err = fmt.Errorf("no request has succeeded yet, so url may be wrong: %w", item.outcome)
+			break
+		}
 		if !item.settled {
 			break
 		}
@@ -195,7 +212,7 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 		switch {
 		case err != nil:
 		case outcomes == nil && len(items) == 1:
-			items[0].settled = true
+			items[0].settled, items[0].status = true, r.Status
 			items[0].outcome = fmt.Errorf("the server refused the record: %w", s.Client.ResponseError(r))
 			return nil
 		case outcomes == nil:
@@ -235,6 +252,7 @@ func (s *Sink) try(ctx context.Context, items []*pending) (*httpclient.Response,
 	if err != nil {
 		return r, nil, fmt.Errorf("cannot understand the response of the server: %w", err)
 	}
+	s.works = true
 	return r, outcomes, nil
 }
 

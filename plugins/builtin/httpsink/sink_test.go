@@ -153,6 +153,10 @@ func TestOutcomes(t *testing.T) {
 		"wrong response": {words: "a b", answers: []string{"+", "+++", ""}, want: []string{"a b", "a b", "a b", "a b"}},
 		"400 of one": {words: "a b c d", answers: []string{"400", "++", "400", "400", "+"},
 			want: []string{"a b c d", "a b", "c d", "c", "d"}, refused: []string{whole("c", 400)}},
+		"400 of the first": {words: "a b", answers: []string{"400", "400", "+"}, want: []string{"a b", "a", "b"},
+			refused: []string{whole("a", 400)}},
+		"413 of all": {words: "a b", answers: []string{"413", "413", "413"}, want: []string{"a b", "a", "b"},
+			refused: []string{whole("a", 413), whole("b", 413)}},
 		"413": {words: "a b c", answers: []string{"413", "413"}, want: []string{"a b c", "a", "b c"},
 			refused: []string{whole("a", 413)}},
 		"all of it": {words: "a1 a2 b1 c1", answers: []string{"413", "~+", "503", "++", "~-", "-"},
@@ -193,7 +197,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 		limit := func(s *httpsink.Settings) { s.RetryFor = time.Minute }
 		_, err := writeAll(t.Context(), sink(t, &answers{texts: texts}, limit), records("a b"))
-		if took := time.Since(began); err == nil || took < 50*time.Second || took > time.Minute {
+		if took := time.Since(began); err == nil || took < 30*time.Second || took > time.Minute {
 			t.Errorf("it took %v: %v", took, err)
 		}
 	})
@@ -215,9 +219,10 @@ func TestRetryAfter(t *testing.T) {
 func TestNotTheRecord(t *testing.T) {
 	for text, part := range map[string]string{"401": "check the settings auth.*", "403": "the right to write",
 		"404": "check the path in url", "301": "status 301", "501": "status 501", "+!+": "forbidden",
-		"503": "(the last of 1 tries)", "+": "1 letters for 3 words"} {
+		"503":                 "(the last of 1 tries)",
+		"400 400 400 400 400": "url may be wrong", "+": "1 letters for 3 words"} {
 		synctest.Test(t, func(t *testing.T) {
-			a := &answers{texts: []string{text}}
+			a := &answers{texts: strings.Fields(text)}
 			s := sink(t, a, func(s *httpsink.Settings) { s.RetryFor = 0 })
 			n, err := s.Write(t.Context(), records("a b c"))
 			if l, ok := err.(interface{ Lost() bool }); !ok || !l.Lost() || !strings.Contains(err.Error(), part) ||
@@ -226,6 +231,21 @@ func TestNotTheRecord(t *testing.T) {
 			}
 			if refused, err := writeAll(t.Context(), s, records("a b c")[n:]); err != nil || refused != nil {
 				t.Errorf("%s: later it fails: %q, %v", text, refused, err)
+			}
+		})
+	}
+}
+
+// TestProbe checks that a record alone is refused if the probe shows that the URL is correct.
+func TestProbe(t *testing.T) {
+	for works, want := range map[bool]string{true: "the server refused the record", false: "url may be wrong"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sink(t, &answers{texts: []string{"400"}}, nil)
+			s.Probe = func(context.Context) bool { return works }
+			n, err := s.Write(t.Context(), records("a"))
+			if l, ok := err.(interface{ Lost() bool }); n != 0 || works == (ok && l.Lost()) ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("wrote %d: %v, want %q", n, err, want)
 			}
 		})
 	}

@@ -139,6 +139,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil || s.Before != nil && s.Before(w, r, body) {
 		return
 	}
+	if r.Method == http.MethodGet && r.URL.Path == "/" {
+		_, _ = io.WriteString(w, `{"version":{"number":"8.0.0"}}`)
+		return
+	}
 	if r.Method != http.MethodPost || r.URL.Path != "/_bulk" || r.Header.Get("Content-Type") != "application/x-ndjson" {
 		http.Error(w, fmt.Sprintf("unexpected request: %s %s with %s", r.Method, r.URL, r.Header), http.StatusNotFound)
 		return

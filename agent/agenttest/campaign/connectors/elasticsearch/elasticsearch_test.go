@@ -131,7 +131,8 @@ func TestVictoriaLogs(t *testing.T) {
 func TestWrongPlaces(t *testing.T) {
 	load.Parallel(t, load.Server)
 	l := &logs{server.StartVictoriaLogs(t), t}
-	for path, want := range map[string]string{"/insert": "url", "/insert/jsonline": "url"} {
+	for path, want := range map[string]string{"/insert": "url may be wrong", "/insert/jsonline": "url may be wrong",
+		"/other": "url may be wrong"} {
 		d, ctx := plugintest.OpenDestination(t, elasticsearch.Connector(), "p:d",
 			l.settings("url", "http://"+l.Addr+path, "retry.timeout", "0s"))
 		n, err := d.Write(ctx, records(0, 2))
@@ -140,4 +141,25 @@ func TestWrongPlaces(t *testing.T) {
 			t.Errorf("%s: wrote %d: %v", path, n, err)
 		}
 	}
+}
+
+// TestRefusedRecord writes a delete between logs. VictoriaLogs refuses the whole request with 400: only the delete is
+// refused, also when it is the first record that it receives.
+func TestRefusedRecord(t *testing.T) {
+	load.Parallel(t, load.Server)
+	l := &logs{server.StartVictoriaLogs(t), t}
+	for n, before := range []int{0, 5} {
+		d, ctx := plugintest.OpenDestination(t, elasticsearch.Connector(), "p:d",
+			l.settings("dataStream", "false", "id", "x", "timestamp.field", "@timestamp"))
+		all := records(10*n, 10)
+		all[before].Operation = record.OperationDelete
+		written, err := d.Write(ctx, all)
+		if written != before || err == nil || !strings.Contains(err.Error(), "unexpected command") {
+			t.Errorf("wrote %d: %v", written, err)
+		}
+		if written, err := d.Write(ctx, all[before+1:]); written != 9-before || err != nil {
+			t.Errorf("wrote %d: %v", written, err)
+		}
+	}
+	wait.For(t, "the logs", func() bool { return len(l.query("*")) >= 18 })
 }
