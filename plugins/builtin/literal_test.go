@@ -17,7 +17,7 @@ import (
 var anyText = []string{
 	"auth.", "aws.", "caCert", "clientCert", "clientKey", "sasl", "tls.", // secrets and certificates
 	"address", "addresses", "servers", "postgres url", "mqtt url", "nats url", "redis url",
-		// a wrong one cannot be reached
+	// a wrong one cannot be reached
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
 	"slot.max-lag", "user", "password", "database", "parquet.recordColumns", // validated

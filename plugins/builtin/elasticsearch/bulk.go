@@ -101,7 +101,7 @@ func (b *bulk) canDelete(r *record.Record, deletes bool) error {
 	return nil
 }
 
-// hasKey reports whether the record has a key that identifies what it is about. A raw key may be anything, such as the
+// hasKey reports whether the record has a key that identifies a document. A raw key may be anything, such as the
 // number of a line in a file.
 func hasKey(r *record.Record) bool {
 	key, ok := r.Key.Structured()
@@ -299,7 +299,7 @@ func (b *bulk) results(d *json.Decoder, results []error, n int) ([]error, error)
 	return results, delimiter(d, ']')
 }
 
-// result decodes a result, such as {"index":{"status":201}}, into the outcome of its item.
+// result decodes a result, such as {"index":{"status":201}}, into an outcome.
 func (b *bulk) result(d *json.Decoder) (outcome, err error) {
 	if err := delimiter(d, '{'); err != nil {
 		return nil, err
@@ -386,7 +386,7 @@ func delimiter(d *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// invalid describes a response that is not JSON, or not all of it.
+// invalid describes a response that is not JSON, or incomplete.
 func invalid(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -6,7 +6,8 @@ package elasticsearch
 const descriptions = "" +
 	"\nelasticsearch.settings\n" +
 	"url: URL of the server, such as https://search.example.com:9200. Its path and its query are kept.\n" +
-	"index: Index, alias or data stream, or a template of its name, such as logs-{{ .Metadata.team }}.\n" +
+	"index: Name of an index, an alias or a data stream, or a template, such as logs-{{ .Metadata.team " +
+	"}}.\n" +
 	"dataStream: Whether the names are those of data streams, whose documents are only added and need a " +
 	"time. See timestamp.field.\n" +
 	"id: Template of the document's id. Empty: the structured key of the record; without such a key, and " +

@@ -20,7 +20,7 @@ import (
 type settings struct {
 	// URL of the server, such as https://search.example.com:9200. Its path and its query are kept.
 	URL string `json:"url" literal:"true" validate:"required"`
-	// Index, alias or data stream, or a template of its name, such as logs-{{ .Metadata.team }}.
+	// Name of an index, an alias or a data stream, or a template, such as logs-{{ .Metadata.team }}.
 	Index string `json:"index" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}"`
 	// Whether the names are those of data streams, whose documents are only added and need a time. See timestamp.field.
 	DataStream bool `json:"dataStream" default:"false"`

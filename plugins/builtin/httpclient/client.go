@@ -140,7 +140,7 @@ func (c *Client) failure(req *http.Request, err error) error {
 	return fmt.Errorf("cannot reach %s: %s%s", req.URL.Host, c.redact(err.Error()), remedy(err))
 }
 
-// remedy returns what to change after a failed handshake; "" for other errors.
+// remedy returns the setting to change after a failed handshake; "" for other errors.
 func remedy(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -48,7 +48,7 @@ func (s *Settings) Check() error {
 	return err
 }
 
-// Item is a record in the form of its dialect.
+// Item is an encoded record.
 type Item struct {
 	Text []byte
 	// Key is equal for items that change the same thing at the server, whose order matters. "" stands for a thing that
@@ -176,7 +176,7 @@ func (s *Sink) encode(records []record.Record, ids []common.RecordID) (items []*
 	return items, nil
 }
 
-// send sends the items and returns the outcomes of the first of them. The error says why those of the others are
+// send sends the items and returns the outcomes of the first ones. The error says why those of the others are
 // unknown; it is not the fault of a record.
 func (s *Sink) send(ctx context.Context, items []*pending) ([]error, error) {
 	if len(items) == 0 {
