@@ -16,17 +16,17 @@ func PauseAfter(r *Response, b *common.Backoff) time.Duration {
 	if r == nil {
 		return pause
 	}
-	return max(pause, min(retryAfter(r.Header, time.Now()), longestAsked))
+	return max(pause, RetryAfter(r.Header))
 }
 
-// retryAfter returns the pause that the header Retry-After requests; 0 without one.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+// RetryAfter returns the pause that the header Retry-After requests, at most ten minutes; 0 without one.
+func RetryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
 		return time.Duration(min(seconds, int(longestAsked/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
+		return min(max(0, time.Until(at)), longestAsked)
 	}
 	return 0
 }

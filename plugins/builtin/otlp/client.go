@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/peer"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -208,7 +209,7 @@ func (c *client) post(ctx context.Context, s *signal, body []byte) outcome {
 	o := outcome{err: c.statusError(resp, answer)}
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		o.retries, o.pause = true, retryAfter(resp.Header, time.Now())
+		o.retries, o.pause = true, httpclient.RetryAfter(resp.Header)
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		o.blames = true
 	}
@@ -245,18 +246,6 @@ func (c *client) statusError(resp *http.Response, answer []byte) error {
 		text += fmt.Sprintf(": %q", message)
 	}
 	return errors.New(text)
-}
-
-// retryAfter returns the pause that the header Retry-After requests; 0 without one.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, int(longestAsked/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(0, at.Sub(now)), longestAsked)
-	}
-	return 0
 }
 
 // call sends a request over gRPC.
@@ -326,7 +315,7 @@ func (c *client) notGRPC(resp *http.Response, answer []byte) outcome {
 	o := outcome{err: fmt.Errorf("the server does not respond over gRPC: %w", c.statusError(resp, answer))}
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		o.retries, o.pause = true, retryAfter(resp.Header, time.Now())
+		o.retries, o.pause = true, httpclient.RetryAfter(resp.Header)
 	}
 	return o
 }
