@@ -29,6 +29,7 @@ func AlertRules() []AlertRule {
 
 func pipelineRules() []AlertRule {
 	const pipeline = "pipeline {{ $labels.pipeline_id }} on {{ $labels.instance }}"
+	const isolated = "isolated destination {{ $labels.component_id }} on {{ $labels.instance }}"
 	return []AlertRule{
 		alertRule("ConduitPipelineDegraded", "critical", "1m", PipelineStatus+" == 3",
 			pipeline+" failed and is not restarted",
@@ -65,6 +66,13 @@ func pipelineRules() []AlertRule {
 			fmt.Sprintf("increase(%s[15m]) > 0 or increase(%s[15m]) > 0", SpoolDropped, SpoolDamaged),
 			"the spool {{ $labels.path }} on {{ $labels.instance }} lost records",
 			"It was full, or its disk fails: conduit spool check {{ $labels.path }}."),
+		alertRule("ConduitIsolatedFailing", "warning", "5m", IsolatedFailing+" == 1",
+			"the "+isolated+" fails, and its records wait on disk", "conduit status {{ $labels.pipeline_id }} shows the error."),
+		alertRule("ConduitIsolatedFull", "warning", "5m", fmt.Sprintf("%s / %s > 0.8", IsolatedBytes, IsolatedLimit),
+			"the log of the "+isolated+" is at {{ $value | humanizePercentage }} of its limit",
+			"The destination is slow or away. Raise bytes of isolate; full says what happens at the limit."),
+		alertRule("ConduitIsolatedDrops", "critical", "0s", fmt.Sprintf("increase(%s[15m]) > 0", IsolatedDropped),
+			"the "+isolated+" lost records", "Its log was full, and isolate has full: drop-oldest. Raise bytes."),
 	}
 }
 

@@ -43,8 +43,8 @@ With -w the order is: problems of files, pipelines that fail or do not deliver, 
 stopped or started manually, all others.
 
 With --check, for monitoring, the exit code is 1 when a pipeline does not run as declared, for example
-because it was stopped manually, when it delivers nothing although records wait, which is detected
-within half a minute, when a file has an error, or when the agent is not ready.
+because it was stopped manually, when it or an isolated destination delivers nothing although records
+wait, which is detected within half a minute, when a file has an error, or when the agent is not ready.
 
 Examples:
   conduit status
@@ -152,6 +152,23 @@ func (p *pipelineStatus) fails() bool {
 // stalled reports whether the pipeline should run but delivers nothing.
 func (p *pipelineStatus) stalled() bool {
 	return p.State.Stall != nil
+}
+
+// failsAfter is the age in seconds from which records that an isolated destination has not received count as stuck, if
+// it fails. It is that of other stages.
+const failsAfter = 20
+
+// isolatedWords explains why an isolated destination receives nothing; "" if every one does.
+func (p *pipelineStatus) isolatedWords() string {
+	if p.Rates == nil {
+		return ""
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Rates.Stages)) {
+		if b := p.Rates.Stages[id].Backlog; b != nil && b.Error != "" && b.Seconds >= failsAfter {
+			return "isolated destination " + id + " fails: " + b.Error
+		}
+	}
+	return ""
 }
 
 // attention returns the rank of a pipeline in the order of display, from 0.
@@ -466,7 +483,7 @@ func errorWords(s *pipelineStatus) string {
 	case s.Placement != nil && s.Placement.Failed != nil:
 		return s.Placement.Failed.Text()
 	}
-	return ""
+	return s.isolatedWords()
 }
 
 // stallWords explains why a pipeline delivers nothing, and since when.
