@@ -63,7 +63,8 @@ function connectorNode(c, rate) {
   return {
     id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination',
     note: [
-      r?.waiting ? 'no record yet' : r ? bytes(r.bytes) + '/s' : '', r?.rawLane === 'on' ? 'raw lane' : '',
+      r?.waiting ? 'no record yet' : r?.backlog?.error ? 'failing' : r ? bytes(r.bytes) + '/s' : '',
+      r?.rawLane === 'on' ? 'raw lane' : '',
       c.config.condition ? 'conditional' : c.config.default ? 'default' : '',
       r?.backlog ? (r.backlog.records ? `${count(r.backlog.records)} wait` : 'isolated') : '',
     ].filter(Boolean).join(' · '),

@@ -201,7 +201,8 @@ function connectors(d, rate) {
               cell(r?.bytes, bytes),
               cell(r && !source ? r.refused || 0 : undefined),
               cell(r && (r.outstanding || 0)),
-              h('td', null, r?.behind ? behind(r.behind) : r?.backlog?.text || '–'));
+              h('td', null, r?.behind ? behind(r.behind) : r?.backlog?.text || '–',
+                r?.backlog?.error ? h('div', { class: 'problem warn' }, r.backlog.error) : null));
           })))));
 }
 
