@@ -14,8 +14,8 @@ import (
 )
 
 // Offline plans for an agent with these settings that has not started. An agent may be using the store meanwhile.
-// check is Planner.Check, and isolated is Planner.Isolated. References are not resolved, because the agent may see other
-// variables and files.
+// check is Planner.Check, and isolated is Planner.Isolated. References are not resolved, because the agent may see
+// other variables and files.
 func Offline(
 	ctx context.Context, c config.Config, parser spec.Parser, request spec.PlanRequest,
 	check func(*spec.Pipeline) []spec.Problem, rawLane func(*spec.Pipeline) map[string]string,

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -99,11 +100,21 @@ func (c *containerLogs) produce(ctx context.Context, first, n int) error {
 			return err
 		}
 		parts[stream] = parts[stream][1:]
-		if i%8 == 7 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond) // the agent reads, or is killed, between two parts
+		if i%8 == 7 && ctx.Err() == nil { // the agent reads, or is killed, while this waits for the disk
+			if err := syncFile(c.path(pod)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // mayRotate reports whether the log is rotated now. A file that is in no position would not be read after that.
