@@ -216,6 +216,8 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 		}
 	case !s.Since.IsZero() && r.Count > 0 && now.Sub(r.First) >= l.Report && now.Sub(r.Last) < l.Fresh:
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
+	case s.Failure != nil && now.Sub(s.Failure.First) >= l.Stuck:
+		return s.stall(spec.StallRetrying, s.Failure.First, s.Failure.Text)
 	// the stage itself reports that the problem is not over
 	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, r.First, r.Text)

@@ -71,6 +71,11 @@ func TestJudgeStages(t *testing.T) {
 			"DestinationRefuses p:out 25"},
 		"it refuses a few": {[]delivery.Stage{{Kind: spec.StageDestination,
 			Stage: measure.Stage{ID: "p:out", Refusal: reported(3, 5*time.Second, time.Second)}}}, ""},
+		"isolated, it fails for long, and its log takes records": {[]delivery.Stage{{Kind: spec.StageDestination,
+			PassedAt: ago(time.Second), Stage: measure.Stage{ID: "p:out", Failure: reported(9, 40*time.Second, 0)}}},
+			"DestinationRetrying p:out 40"},
+		"isolated, it failed a moment ago": {[]delivery.Stage{{Kind: spec.StageDestination,
+			Stage: measure.Stage{ID: "p:out", Failure: reported(2, 5*time.Second, 0)}}}, ""},
 		"it gathers a batch for a minute": {[]delivery.Stage{destination(50*time.Second, func(s *delivery.Stage) {
 			s.Doing, s.Patience = measure.Gathering, time.Minute
 		})}, ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 )
 
@@ -16,6 +17,9 @@ type Isolated interface {
 	RefuseTo(DeadLetterQueue)
 	// WaitsForRoom reports whether a call of Write waits until the log has room.
 	WaitsForRoom() bool
+	// Failure returns the failures in a row of the system, with the last error; nil if there are none. It is called at
+	// any time.
+	Failure() *measure.Report
 }
 
 // DeadLetterQueue takes refused records of a run from an Isolated destination.
@@ -62,6 +66,14 @@ func EachIsolated(p *Pipeline, f func(id string, d Isolated)) {
 			f(d.id, i)
 		}
 	}
+}
+
+// failure returns why an isolated destination receives nothing; nil if there is no reason.
+func (d *destinationRun) failure() *measure.Report {
+	if i := d.out.Load().isolated(); i != nil {
+		return i.Failure()
+	}
+	return nil
 }
 
 // waitsForRoom reports whether records wait for room in the log of an isolated destination.

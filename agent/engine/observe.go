@@ -50,7 +50,8 @@ func (d *destinationRun) observe() measure.Stage {
 	held := d.written - d.results
 	d.mu.Unlock()
 	o := measure.Stage{ID: d.id, Type: spec.TypeDestination, Outstanding: held, Patience: patience(out.batching, held),
-		Passed: d.stats.Records.Load(), Report: d.stats.Reports.Get(), Refusal: d.stats.Refusals.Get()}
+		Passed: d.stats.Records.Load(), Report: d.stats.Reports.Get(), Refusal: d.stats.Refusals.Get(),
+		Failure: d.failure()}
 	_, writing := d.stats.Busy.Sum()
 	switch {
 	case out.opening.Load():

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -49,15 +50,35 @@ func (f *feeder) describe(b *spec.Backlog) {
 	if f.err == nil {
 		return
 	}
-	if b.Error = f.err.Error(); f.Redact != nil {
-		b.Error = f.Redact(b.Error)
-	}
+	b.Error = f.text()
 	since := f.since
 	b.Since = &since
 	if f.state == spec.BacklogRetrying {
 		at := f.retryAt
 		b.RetryAt = &at
 	}
+}
+
+// Failure implements engine.Isolated.
+func (d *Destination) Failure() *measure.Report {
+	if !d.opened.Load() {
+		return nil
+	}
+	f := d.feeder
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		return nil
+	}
+	return &measure.Report{Text: f.text(), First: f.since, Last: time.Now(), Count: f.failures}
+}
+
+// text returns the text of the error, without secrets.
+func (f *feeder) text() string {
+	if f.Redact != nil {
+		return f.Redact(f.err.Error())
+	}
+	return f.err.Error()
 }
 
 // waitsSince returns when the oldest record was appended that the real destination has not received; zero if that is

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/isolate"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -400,6 +401,12 @@ func (r *run) stop() error {
 
 // backlog returns the backlog of the isolated destination, the zero Backlog if it has no log.
 func (r *run) backlog() spec.Backlog { return new(isolate.Part).Backlogs(r.Pipeline)["p:slow"] }
+
+// failure returns what the stage of the isolated destination shows of its failures.
+func (r *run) failure() *measure.Report {
+	stages := r.Pipeline.Stages(nil)
+	return stages[slices.IndexFunc(stages, func(s measure.Stage) bool { return s.ID == "p:slow" })].Failure
+}
 
 // upTo returns the numbers from 1 to n.
 func upTo(n int) []int { return between(1, n) }

@@ -66,6 +66,9 @@ func TestFailuresAreRetried(t *testing.T) {
 			b.Records != 100 {
 			t.Errorf("the backlog is %+v", b)
 		}
+		if f := r.failure(); f == nil || f.Text != "no route to host" || f.First != *b.Since || f.Count < 1 {
+			t.Errorf("the failure is %+v", f)
+		}
 		w.slow.set(func() {
 			w.slow.openErr = nil
 			w.slow.writeErr = func(n int) error {
@@ -84,7 +87,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		if n := w.slow.opens(); n < 4 {
 			t.Errorf("it was opened %d times", n)
 		}
-		if b := r.backlog(); b.Error != "" || b.State != spec.BacklogWriting {
+		if b := r.backlog(); b.Error != "" || b.State != spec.BacklogWriting || r.failure() != nil {
 			t.Errorf("the backlog is %+v", b)
 		}
 		want := []string{"IsolatedFailed", "IsolatedDelivering", "IsolatedFailed", "IsolatedDelivering"}

@@ -154,23 +154,6 @@ func (p *pipelineStatus) stalled() bool {
 	return p.State.Stall != nil
 }
 
-// failsAfter is the age in seconds from which records that an isolated destination has not received count as stuck, if
-// it fails. It is that of other stages.
-const failsAfter = 20
-
-// isolatedWords explains why an isolated destination receives nothing; "" if every one does.
-func (p *pipelineStatus) isolatedWords() string {
-	if p.Rates == nil {
-		return ""
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.Rates.Stages)) {
-		if b := p.Rates.Stages[id].Backlog; b != nil && b.Error != "" && b.Seconds >= failsAfter {
-			return "isolated destination " + id + " fails: " + b.Error
-		}
-	}
-	return ""
-}
-
 // attention returns the rank of a pipeline in the order of display, from 0.
 func attention(p *pipelineStatus) int {
 	switch {
@@ -483,7 +466,7 @@ func errorWords(s *pipelineStatus) string {
 	case s.Placement != nil && s.Placement.Failed != nil:
 		return s.Placement.Failed.Text()
 	}
-	return s.isolatedWords()
+	return ""
 }
 
 // stallWords explains why a pipeline delivers nothing, and since when.

@@ -81,25 +81,3 @@ func TestStatusShowsNotes(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
-// A pipeline is not well while an isolated destination fails and keeps records waiting.
-func TestFailingIsolatedDestinationIsAProblem(t *testing.T) {
-	for _, test := range []struct {
-		backlog spec.Backlog
-		well    bool
-	}{
-		{spec.Backlog{Records: 9, Seconds: 3600}, true},
-		{spec.Backlog{Records: 9, Seconds: 1, Error: "away"}, true},
-		{spec.Backlog{Records: 9, Seconds: failsAfter, Error: "away"}, false},
-	} {
-		p := pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseRunning},
-			Rates: &spec.PipelineRates{Stages: map[string]spec.StageRates{"p:d": {Backlog: &test.backlog}, "p:s": {}}}}}
-		s := agentStatus{Agent: rest.Readiness{Status: "ready"}, Pipelines: []pipelineStatus{p}}
-		if s.well() != test.well {
-			t.Errorf("%+v: well is %v", test.backlog, !test.well)
-		}
-		if words := errorWords(&p); strings.Contains(words, "p:d fails: away") == test.well {
-			t.Errorf("%+v: the error is %q", test.backlog, words)
-		}
-	}
-}
