@@ -165,10 +165,10 @@ func checkIndex(name string) error {
 	case strings.ToLower(name) != name:
 		return fmt.Errorf("the name of the index, %.64q, must be lowercase: use index: '{{ … | lower }}'", name)
 	case strings.ContainsAny(name, "\\/*?\"<>| ,#:") || strings.ContainsFunc(name, isControl):
-		return fmt.Errorf("the name of the index, %.64q, must not contain spaces or any of \\ / * ? \" < > | , # :",
+		return fmt.Errorf("the name of the index, %.64q, must not contain spaces or \\ / * ? \" < > | , # : anywhere",
 			name)
 	case strings.ContainsAny(name[:1], "-_+"), name == ".", name == "..":
-		return fmt.Errorf("the name of the index, %.64q, must not begin with - _ or +, or be . or ..", name)
+		return fmt.Errorf("the name of the index, %.64q, must not begin with - _ or +, nor be . or .. itself", name)
 	case len(name) > most:
 		return fmt.Errorf("the name of the index, %.64q…, has more than %d bytes", name, most)
 	}

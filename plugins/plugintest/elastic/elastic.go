@@ -211,7 +211,7 @@ func parse(body []byte) (all []Operation, err error) {
 			ID    string `json:"_id"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &action); err != nil || len(action) != 1 {
-			return nil, fmt.Errorf("%q is no action: %v", lines.Text(), err)
+			return nil, fmt.Errorf("%q is no action: %w", lines.Text(), err)
 		}
 		for kind, at := range action {
 			o := Operation{Kind: kind, Index: at.Index, ID: at.ID}
