@@ -539,10 +539,23 @@ func TestDestinationRefuses(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", m, refused[0], want)
 		}
 	}
-	r := record.Record{After: record.Structured(map[string]any{"type": "counter"})}
-	r.Metadata.Set(otlp.KeySignal, "metrics")
-	if refused := writeAll(t, d, []record.Record{r}); !strings.Contains(refused[0], `the field "type" is not one of`) {
-		t.Errorf("got %v", refused)
+	for want, payload := range map[string]map[string]any{
+		`the field "type" is not one of`: {"type": "counter"},
+		`the field "bucketCounts" is not a list of positive whole numbers`: {"type": "histogram",
+			"bucketCounts": []any{int64(1), int64(-1)}},
+		`the field "explicitBounds" is not a list of numbers`: {"type": "histogram", "explicitBounds": []any{1.5, "2"}},
+		`positive: the field "bucketCounts" is not a list of`: {"type": "exponentialHistogram",
+			"positive": map[string]any{"bucketCounts": []any{1.5}}},
+		`the field "idKeys" is not a list of texts in UTF-8`: {"type": "gauge", "resource": map[string]any{
+			"entityRefs": []any{map[string]any{"idKeys": []any{"a", 1}}}}},
+		`the field "descriptionKeys" is not a list of texts in UTF-8`: {"type": "gauge", "resource": map[string]any{
+			"entityRefs": []any{map[string]any{"descriptionKeys": []any{"\xff"}}}}},
+	} {
+		r := record.Record{After: record.Structured(payload)}
+		r.Metadata.Set(otlp.KeySignal, "metrics")
+		if refused := writeAll(t, d, []record.Record{r}); !strings.Contains(refused[0], want) {
+			t.Errorf("%v: got %q, want %q", payload, refused[0], want)
+		}
 	}
 }
 

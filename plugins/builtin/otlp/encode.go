@@ -397,35 +397,25 @@ func (f *fields) list(key string) []any {
 	return all
 }
 
-func (f *fields) texts(key string) (all []string) {
-	for _, v := range f.list(key) {
+func (f *fields) texts(key string) []string {
+	return listOf(f, key, "texts in UTF-8", func(v any) (string, bool) {
 		s, ok := v.(string)
-		if !ok || !utf8.ValidString(s) {
-			f.fail(key, "a list of texts in UTF-8")
-		}
-		all = append(all, s)
-	}
-	return all
+		return s, ok && utf8.ValidString(s)
+	})
 }
 
-func (f *fields) counts(key string) (all []uint64) {
-	for _, v := range f.list(key) {
-		n, ok := asUint(v)
-		if !ok {
-			f.fail(key, "a list of positive whole numbers")
-		}
-		all = append(all, n)
-	}
-	return all
-}
+func (f *fields) counts(key string) []uint64 { return listOf(f, key, "positive whole numbers", asUint) }
 
-func (f *fields) floats(key string) (all []float64) {
+func (f *fields) floats(key string) []float64 { return listOf(f, key, "numbers", asFloat) }
+
+// listOf returns the values of a list, each of which as must accept. what names them in an error.
+func listOf[T any](f *fields, key, what string, as func(any) (T, bool)) (all []T) {
 	for _, v := range f.list(key) {
-		n, ok := asFloat(v)
+		one, ok := as(v)
 		if !ok {
-			f.fail(key, "a list of numbers")
+			f.fail(key, "a list of "+what)
 		}
-		all = append(all, n)
+		all = append(all, one)
 	}
 	return all
 }
