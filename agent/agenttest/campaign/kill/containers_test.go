@@ -66,7 +66,7 @@ func (c *containerLogs) system(t *testing.T, dir string) *kill.System {
 	}
 }
 
-// produce writes numbers to the log of one pod. It divides long lines, and mixes the parts from both streams.
+// produce writes numbers to the log of one pod. It divides long lines, and mixes their parts.
 func (c *containerLogs) produce(ctx context.Context, first, n int) error {
 	pod := first % pods
 	for i := range n {

@@ -255,3 +255,20 @@ func (a *api) stored(context.Context) (all []int, err error) {
 	}
 	return all, nil
 }
+
+// rotatedToken returns the path of a file with a token, and a function that replaces the token by another one.
+func rotatedToken(t *testing.T, dir string) (path string, rotate func(context.Context) error) {
+	t.Helper()
+	path, n := filepath.Join(dir, "token"), 0
+	rotate = func(context.Context) error {
+		n++
+		if err := os.WriteFile(path+".new", fmt.Appendf(nil, "word-%d", n), 0o600); err != nil {
+			return err
+		}
+		return os.Rename(path+".new", path)
+	}
+	if err := rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return path, rotate
+}

@@ -3,8 +3,6 @@ package kill_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,17 +27,7 @@ func TestHTTPServerSource(t *testing.T) {
 		Plugin: "builtin:http",
 		System: func(t *testing.T, dir string) *kill.System {
 			own, through := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), ""
-			token, n := filepath.Join(dir, "token"), 0
-			rotate := func(context.Context) error {
-				n++
-				if err := os.WriteFile(token+".new", fmt.Appendf(nil, "word-%d", n), 0o600); err != nil {
-					return err
-				}
-				return os.Rename(token+".new", token)
-			}
-			if err := rotate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			token, rotate := rotatedToken(t, dir)
 			return &kill.System{
 				Addr: own,
 				Settings: func(addr string) map[string]string {

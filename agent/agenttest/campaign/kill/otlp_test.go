@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -124,17 +123,7 @@ func otlpSource(send func(ctx context.Context, addr, token string, first, n int)
 		Plugin: "builtin:otlp",
 		System: func(t *testing.T, dir string) *kill.System {
 			own, through := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), ""
-			token, n := filepath.Join(dir, "token"), 0
-			rotate := func(context.Context) error {
-				n++
-				if err := os.WriteFile(token+".new", fmt.Appendf(nil, "word-%d", n), 0o600); err != nil {
-					return err
-				}
-				return os.Rename(token+".new", token)
-			}
-			if err := rotate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			token, rotate := rotatedToken(t, dir)
 			return &kill.System{
 				Addr: own,
 				Settings: func(addr string) map[string]string {
