@@ -435,7 +435,7 @@ func (p *topology) run() {
 	}
 	limit := 30 * time.Second
 	if strings.Contains(fmt.Sprint(p.text), "throttle") {
-		limit = p.takes // of a full window, each record may be a write of its own
+		limit = p.takes // each record in a full window may be a write of its own
 	}
 	begin := time.Now()
 	close(drain)

@@ -402,7 +402,7 @@ func (r *run) stop() error {
 // backlog returns the backlog of the isolated destination, the zero Backlog if it has no log.
 func (r *run) backlog() spec.Backlog { return new(isolate.Part).Backlogs(r.Pipeline)["p:slow"] }
 
-// failure returns what the stage of the isolated destination shows of its failures.
+// failure returns the failures in the stage of the isolated destination.
 func (r *run) failure() *measure.Report {
 	stages := r.Pipeline.Stages(nil)
 	return stages[slices.IndexFunc(stages, func(s measure.Stage) bool { return s.ID == "p:slow" })].Failure

@@ -310,7 +310,7 @@ func (d *Destination) append(ctx context.Context, frames []spoollog.Frame, recor
 	return nil
 }
 
-// appended appends frames, and waits for room if the policy is to wait. It records whether the log is full.
+// appended appends frames, and waits for room if the policy is block. It records whether the log is full.
 func (d *Destination) appended(ctx context.Context, frames []spoollog.Frame) (*spoollog.Commit, error) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel() // returns at once if there is no room

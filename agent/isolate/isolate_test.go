@@ -231,7 +231,7 @@ func TestRefusalsGoToTheDeadLetters(t *testing.T) {
 }
 
 // Where the dead-letter queue tolerates no refusal, the isolated destination stops at the refused record, and its
-// siblings go on.
+// siblings continue.
 func TestUntoleratedRefusalStopsOnlyTheDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 100)

@@ -8,8 +8,8 @@ const descriptions = "" +
 	"ledger: Path of the ledger.\n" +
 	"id: Qualified id of the source.\n" +
 	"rate: Records per second.\n" +
-	"note: Has no effect. A change of it makes the agent exchange the connector.\n" +
+	"note: Has no effect. When it changes, the agent exchanges the connector.\n" +
 	"\nprove.destinationSettings\n" +
 	"ledger: Path of the ledger.\n" +
 	"sabotage: How to break the promise: lose, double or reorder a record now and then.\n" +
-	"note: Has no effect. A change of it makes the agent exchange the connector.\n"
+	"note: Has no effect. When it changes, the agent exchanges the connector.\n"

@@ -49,7 +49,7 @@ type sourceSettings struct {
 	ID string `json:"id" validate:"required"`
 	// Records per second.
 	Rate float64 `json:"rate" default:"1000" validate:"gt=0"`
-	// Has no effect. A change of it makes the agent exchange the connector.
+	// Has no effect. When it changes, the agent exchanges the connector.
 	Note string `json:"note"`
 }
 
@@ -187,7 +187,7 @@ type destinationSettings struct {
 	Ledger string `json:"ledger" validate:"required"`
 	// How to break the promise: lose, double or reorder a record now and then.
 	Sabotage string `json:"sabotage"`
-	// Has no effect. A change of it makes the agent exchange the connector.
+	// Has no effect. When it changes, the agent exchanges the connector.
 	Note string `json:"note"`
 }
 

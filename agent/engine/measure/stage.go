@@ -21,7 +21,7 @@ type Stage struct {
 	Patience time.Duration
 	Report   *Report // logged errors; nil if there are none; never modified
 	Refusal  *Report // why it refused records; nil for none; never modified
-	Failure  *Report // why an isolated destination does not receive what its log has; nil: it does; never modified
+	Failure  *Report // failures of an isolated destination; nil: none; never modified
 	Warning  string  // current warning of a source
 	RawLane  string  // of a source: sdk.RawLane; "" if its connector has no lines
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxImage  = 34_000_000 // bytes, compressed: what a binary of 80 MB takes, the limit of .ci/check
+	maxImage  = 34_000_000 // bytes, compressed; a binary of 80 MB, the limit of .ci/check, takes about as much
 	baseImage = 2_000_000  // bytes of the base image, a part of maxImage
 )
 
