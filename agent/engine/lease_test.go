@@ -38,6 +38,32 @@ func TestReadLeasesEndWhenRecordsAreSettled(t *testing.T) {
 	})
 }
 
+// A source that waits for its next record keeps others waiting for a millisecond, not until its lease expires.
+func TestSlowSourcesPassOnTheirLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := newWorldUntil(ctx, t, time.Millisecond)
+		w.window.Scheduler = backpressure.SchedulerWithLimit(2)
+		w.destination("dst", &fakeDestination{async: true})
+		var sources []*fakeSource
+		const n = 100
+		for i := range n {
+			sources = append(sources, w.source(fmt.Sprint("src", i), 3))
+		}
+		start := time.Now()
+		err := w.run(func() bool {
+			return !slices.ContainsFunc(sources, func(s *fakeSource) bool { return s.ackedUpTo() < 3 })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > n/2*2*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // Pipelines whose destinations do not answer do not keep others from reading.
 func TestReadLeasesAlongsideStuckPipelines(t *testing.T) {
 	scheduler := backpressure.SchedulerWithLimit(1)

@@ -340,7 +340,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() Change) {
 		if !now.IsZero() {
 			s.run.Stats.Transits.Observe(measure.DurationBounds, now.Sub(readAt).Seconds(), c.Advanced)
 		}
-		s.advanced(c.Advanced, c.Refused)
+		s.advanced(c.Advanced, c.Refused, now)
 	}
 	if c.Complete {
 		s.run.completed(f)
@@ -355,16 +355,19 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() Change) {
 	}
 }
 
-// advanced requests a commit of the low-water mark, which advanced by n records.
-func (s *sourceRun) advanced(n, nacked int) {
+// advanced requests a commit of the low-water mark, which advanced by n records at now; zero: just now.
+func (s *sourceRun) advanced(n, nacked int, now time.Time) {
 	s.run.deadLetters.acked(n - nacked)
 	s.mu.Lock()
 	clean := !s.dirty
 	s.dirty = true
 	urgent := s.finished
-	low := s.tracker.Low
+	read, low := s.tracker.Read, s.tracker.Low
 	s.mu.Unlock()
-	s.leases.Settled(low)
+	if now.IsZero() {
+		now = time.Now()
+	}
+	s.leases.Settled(read, low, now)
 	if clean {
 		s.run.Committer.MarkDirty(s, urgent)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Bounds of the reads under one lease.
@@ -18,8 +19,8 @@ const (
 type Leases struct {
 	scheduler *Scheduler
 	marks     func() (read, low uint64)
-	current   *Lease // the lease for the current reads
-	records   int    // that it may still read under current
+	current   atomic.Pointer[Lease] // the lease for the current reads
+	records   int                   // that it may still read under current
 	bytes     int
 
 	mu      sync.Mutex
@@ -42,37 +43,52 @@ func NewLeases(s *Scheduler, marks func() (read, low uint64)) *Leases {
 }
 
 // Acquire waits for a lease, unless the current one allows further reads or can be renewed.
-func (l *Leases) Acquire(ctx context.Context) (err error) {
+func (l *Leases) Acquire(ctx context.Context) error {
 	if l.scheduler == nil || l.records > 0 && l.bytes > 0 {
 		return nil
 	}
 	l.records, l.bytes = leaseRecords, leaseBytes
-	if l.current != nil {
-		if l.scheduler.Renew(l.current) {
+	if current := l.current.Load(); current != nil {
+		if l.scheduler.Renew(current) {
 			return nil
 		}
-		l.retire()
+		l.retire(current)
 	}
-	l.current, err = l.scheduler.Acquire(ctx)
+	current, err := l.scheduler.Acquire(ctx)
+	l.current.Store(current)
 	return err
 }
 
 // Read counts records and bytes read under the current lease.
-func (l *Leases) Read(records, bytes int) { l.records, l.bytes = l.records-records, l.bytes-bytes }
+func (l *Leases) Read(records, bytes int) {
+	l.records, l.bytes = l.records-records, l.bytes-bytes
+	if current := l.current.Load(); current != nil {
+		current.Busy()
+	}
+}
 
-func (l *Leases) retire() {
+func (l *Leases) retire(current *Lease) {
 	read, _ := l.marks()
 	l.mu.Lock()
-	if l.pending = append(l.pending, pending{l.current, read}); len(l.pending) == 1 {
+	if l.pending = append(l.pending, pending{current, read}); len(l.pending) == 1 {
 		l.first.Store(read)
 	}
 	l.mu.Unlock()
 	_, low := l.marks()
-	l.Settled(low)
+	l.release(low)
 }
 
-// Settled releases the leases whose records are all settled. low is the low-water mark.
-func (l *Leases) Settled(low uint64) {
+// Settled records that at now all records up to number low were settled, and read were read: the current lease may have
+// no unsettled records, and pending ones end.
+func (l *Leases) Settled(read, low uint64, now time.Time) {
+	if current := l.current.Load(); current != nil && read == low {
+		l.scheduler.Quiet(current, now)
+	}
+	l.release(low)
+}
+
+// release releases the pending leases whose records are all settled. low is the low-water mark.
+func (l *Leases) release(low uint64) {
 	if low < l.first.Load() {
 		return
 	}
