@@ -26,8 +26,8 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"elasticsearch", "exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats",
-		"otlp", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"elasticsearch", "exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql",
+		"nats", "otlp", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }

@@ -22,7 +22,8 @@ var anyText = []string{
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
 	"slot.max-lag", "user", "password", "database", "parquet.recordColumns", // validated
 	"columns.expression.", // checked when they are compiled
-	"csv.", "cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.", "collections.",
+	"csv.", "cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.",
+	"collections.",
 }
 
 // templates are settings that may be templates.

@@ -32,8 +32,8 @@ type payloads struct {
 }
 
 // split validates a body, and returns its payloads. limit is the maximum memory of a payload, in bytes. If leave is
-// not nil, larger elements of an array and lines that do not fit the header of CSV are omitted, and leave is called with
-// the number of each.
+// not nil, larger elements of an array and lines that do not fit the header of CSV are omitted, and leave is called
+// with the number of each.
 func (s *sourceSettings) split(
 	contentType string, body []byte, limit int, leave func(n int, err error),
 ) (*payloads, error) {
@@ -71,8 +71,8 @@ func (s *sourceSettings) split(
 // errEncoding is wrapped by the error for a body whose text cannot be decoded.
 var errEncoding = errors.New("cannot decode the text of the body")
 
-// decoded converts text to UTF-8: JSON, CSV, and lines if the content type names an encoding. Other bodies are returned as
-// they are.
+// decoded converts text to UTF-8: JSON, CSV, and lines if the content type names an encoding. Other bodies are returned
+// as they are.
 func decoded(form, contentType string, body []byte) ([]byte, error) {
 	name := charset.Of(contentType)
 	if form == bodyRaw || form == bodyLines && name == "" {
