@@ -92,12 +92,25 @@ func TestEndlessStructures(t *testing.T) {
 	t.Cleanup(javascript.SetGuardClock(clock.now, time.Millisecond))
 	fast := open(t, map[string]string{"timeout": "50ms", "script": strings.Replace(scripts, "process(rec) {",
 		"process(rec) { logger.Info().Msg(String(rec.Metadata.name));", 1)}, slog.New(clock))
-	run := func(p sdk.Processor, name string) []sdk.Fate {
-		b := sdk.NewProcessBatch(nil, []record.Record{{Metadata: record.Metadata{{Key: "name", Value: name}}}, {}}, nil)
+	process := func(p sdk.Processor, name string, records ...record.Record) []sdk.Fate {
+		b := sdk.NewProcessBatch(nil, records, nil)
 		if err := p.Process(t.Context(), b); err != nil {
 			t.Fatalf("%s: the processor failed: %v", name, err)
 		}
 		return b.Fates()
+	}
+	run := func(p sdk.Processor, name string) []sdk.Fate {
+		one := record.Record{Metadata: record.Metadata{{Key: "name", Value: name}}}
+		if p == slow {
+			return process(p, name, one, record.Record{})
+		}
+		// The clock must stand still before the time of the next record begins.
+		fates := process(p, name, one)
+		clock.endless.Store(false)
+		if next := process(p, name, record.Record{}); len(next) > 0 {
+			return append(fates, next...)
+		}
+		return append(fates, sdk.Fate{})
 	}
 	for want, names := range refusals {
 		p := slow
