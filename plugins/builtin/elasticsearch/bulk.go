@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -74,8 +73,8 @@ func (b *bulk) Encode(dst []byte, r *record.Record, number common.RecordID) (ite
 		operation = "create"
 	}
 	dst = append(append(dst, `{"`...), operation...)
-	dst = appendString(append(dst, `":{"_index":`...), string(index))
-	dst = appendString(append(dst, `,"_id":`...), id)
+	dst = httpsink.AppendString(append(dst, `":{"_index":`...), string(index))
+	dst = httpsink.AppendString(append(dst, `,"_id":`...), id)
 	dst = append(dst, "}}\n"...)
 	if !deletes {
 		if dst, err = b.appendDocument(dst, r); err != nil {
@@ -149,90 +148,16 @@ func appendKey(dst []byte, data record.Data, key map[string]any) ([]byte, error)
 
 // appendDocument appends the payload as a JSON object on one line.
 func (b *bulk) appendDocument(dst []byte, r *record.Record) ([]byte, error) {
-	start := len(dst)
-	hasTime := b.timestamp == ""
-	var err error
-	if fields, ok := r.After.Structured(); ok {
-		if dst, err = r.After.AppendJSON(dst); err != nil {
-			return dst, fmt.Errorf("cannot encode the payload: %w", err)
-		}
-		_, has := fields[b.timestamp]
-		hasTime = hasTime || has
-	} else {
-		raw, _ := r.After.Raw()
-		var has bool
-		if dst, has, err = b.appendRaw(dst, raw); err != nil {
-			return dst, err
-		}
-		hasTime = hasTime || has
+	if at, known := httpsink.TimeOf(r); known && b.timestamp != "" {
+		return httpsink.AppendObject(dst, r.After, b.message,
+			httpsink.Member{Name: b.timestamp, Text: at.UTC().Format(time.RFC3339Nano)})
 	}
-	at, known := timeOf(r)
-	if hasTime || !known {
-		return dst, nil
-	}
-	rest := bytes.Clone(dst[start+1:])
-	dst = append(appendString(dst[:start+1], b.timestamp), ':')
-	dst = appendString(dst, at.UTC().Format(time.RFC3339Nano))
-	if len(rest) > len("}") {
-		dst = append(dst, ',')
-	}
-	return append(dst, rest...), nil
-}
-
-// timeOf returns the time of creation of a record, or else the time of reading. Sources of other authors may write them
-// in RFC 3339.
-func timeOf(r *record.Record) (at time.Time, known bool) {
-	for _, name := range []string{record.KeyCreatedAt, record.KeyReadAt} {
-		text := r.Metadata.Get(name)
-		if nanoseconds, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return time.Unix(0, nanoseconds), true
-		}
-		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			return at, true
-		}
-	}
-	return at, false
-}
-
-// appendRaw appends a raw payload: the JSON object that it is, or else an object with its text. has reports whether the
-// object has the field for the time.
-func (b *bulk) appendRaw(dst, raw []byte) (_ []byte, has bool, err error) {
-	if text := bytes.TrimSpace(raw); len(text) > 0 && text[0] == '{' && json.Valid(text) {
-		if b.timestamp != "" {
-			var fields map[string]json.RawMessage
-			if err := json.Unmarshal(text, &fields); err != nil {
-				return dst, false, fmt.Errorf("cannot decode the payload: %w", err)
-			}
-			_, has = fields[b.timestamp]
-		}
-		line := bytes.NewBuffer(dst)
-		err := json.Compact(line, text) // the text may have line breaks
-		return line.Bytes(), has, err
-	}
-	if !utf8.Valid(raw) {
-		return dst, false, errors.New("cannot write the record: its payload is neither structured nor UTF-8 text")
-	}
-	dst = append(appendString(append(dst, '{'), b.message), ':')
-	return append(appendString(dst, string(raw)), '}'), b.message == b.timestamp, nil
-}
-
-// appendString appends a JSON string.
-func appendString(dst []byte, text string) []byte {
-	dst, _ = record.AppendValue(dst, text)
-	return dst
+	return httpsink.AppendObject(dst, r.After, b.message)
 }
 
 // Body implements httpsink.Dialect.
 func (*bulk) Body(items []httpsink.Item) []byte {
-	size := 0
-	for _, item := range items {
-		size += len(item.Text)
-	}
-	body := make([]byte, 0, size)
-	for _, item := range items {
-		body = append(body, item.Text...)
-	}
-	return body
+	return httpsink.Concat(items, "", "", "")
 }
 
 // result is the result of an operation.

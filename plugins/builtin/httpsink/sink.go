@@ -3,11 +3,13 @@
 package httpsink
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
@@ -69,6 +71,32 @@ type Dialect interface {
 	Outcomes(r *httpclient.Response, n int) ([]error, error)
 }
 
+// Concat returns a body with the texts of the items between begin and end, separated by sep.
+func Concat(items []Item, begin, sep, end string) []byte {
+	size := len(begin) + len(end) + len(items)*len(sep)
+	for _, item := range items {
+		size += len(item.Text)
+	}
+	body := append(make([]byte, 0, size), begin...)
+	for i, item := range items {
+		if i > 0 {
+			body = append(body, sep...)
+		}
+		body = append(body, item.Text...)
+	}
+	return append(body, end...)
+}
+
+// Accepted returns the outcomes of n items that a response with a status of 2xx reports as written together. The error
+// is for a page, which some other program at the URL responds with.
+func Accepted(r *httpclient.Response, n int) ([]error, error) {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") ||
+		bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("<")) {
+		return nil, errors.New("it is a page: check url")
+	}
+	return make([]error, n), nil
+}
+
 // Temporary marks the outcome of an item that may be written when it is sent again.
 func Temporary(err error) error { return temporary{err} }
 
@@ -81,6 +109,12 @@ type Sink struct {
 	Client *httpclient.Client
 	// Probe reports whether a server of the dialect responds at url. nil: only a successful request shows that.
 	Probe func(ctx context.Context) bool
+	// Denies returns why a response without success is not the fault of a record, with the remedy; nil otherwise. nil:
+	// only the status shows that.
+	Denies func(r *httpclient.Response) error
+	// Confirm waits until the server has stored what the response accepts. After an error the request is sent again.
+	// nil: the response says so.
+	Confirm func(ctx context.Context, r *httpclient.Response) error
 
 	url, contentType string
 
@@ -253,6 +287,11 @@ func (s *Sink) try(ctx context.Context, items []*pending) (*httpclient.Response,
 		return r, nil, fmt.Errorf("cannot understand the response of the server: %w", err)
 	}
 	s.works = true
+	if s.Confirm != nil {
+		if err := s.Confirm(ctx, r); err != nil {
+			return nil, nil, err
+		}
+	}
 	return r, outcomes, nil
 }
 
@@ -308,6 +347,11 @@ func (s *Sink) do(
 		}
 	}
 	r, err := s.Client.Do(ctx, method, url, body, header)
+	if err == nil && r.Status/100 != 2 && s.Denies != nil {
+		if why := s.Denies(r); why != nil {
+			return r, fatal{why}
+		}
+	}
 	switch {
 	case err != nil:
 		return r, err
