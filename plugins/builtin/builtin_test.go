@@ -26,8 +26,9 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"elasticsearch", "exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql",
-		"nats", "otlp", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"datadog", "elasticsearch", "exec", "file", "generator", "http", "influxdb", "journald", "kafka",
+		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "redis", "s3", "splunk", "spool", "sqlite",
+		"syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -237,7 +238,7 @@ func TestPromises(t *testing.T) {
 // the other side, and three errors with their remedies.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("*/README.md")
-	if err != nil || len(pages) != 14 {
+	if err != nil || len(pages) != 18 {
 		t.Fatalf("there are %d pages: %v", len(pages), err)
 	}
 	for _, path := range pages {

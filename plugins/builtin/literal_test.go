@@ -20,7 +20,7 @@ var anyText = []string{
 	// a wrong one cannot be reached
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
-	"slot.max-lag", "user", "password", "database", "parquet.recordColumns", // validated
+	"slot.max-lag", "user", "password", "mysql database", "parquet.recordColumns", // validated
 	"columns.expression.", // checked when they are compiled
 	"csv.", "cursor.", "pagination.", "records.path", "metadata.headers", "snapshot.again", "format.options.",
 	"collections.",
@@ -28,7 +28,11 @@ var anyText = []string{
 
 // templates are settings that may be templates.
 var templates = []string{
+	"datadog service", "datadog ddsource", "datadog hostname", "datadog ddtags",
 	"elasticsearch index", "elasticsearch id",
+	"influxdb measurement", "influxdb tags.*",
+	"loki labels.*", "loki line", "loki metadata.*",
+	"splunk index", "splunk host", "splunk source", "splunk sourcetype", "splunk fields.*",
 	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
 	"redis value", "redis fields.*", "redis expire",
 	"otlp log.attributes", "otlp log.body", "otlp log.severity", "otlp log.time", "otlp resource.attributes",

@@ -16,6 +16,10 @@ var bucket = map[string]string{"aws.region": "eu-central-1", "aws.bucket": "b", 
 
 // minimal are the required settings of each connector.
 var minimal = map[string]map[string]string{
+	"datadog destination":  {"auth.apiKey": "k"},
+	"influxdb destination": {"url": "http://127.0.0.1:1", "org": "o", "bucket": "b"},
+	"loki destination":     {"url": "http://127.0.0.1:1", "labels.job": "j"},
+	"splunk destination":   {"url": "http://127.0.0.1:1", "auth.hecToken": "t"},
 	"elasticsearch destination": {
 		"url": "http://127.0.0.1:1"},
 	"exec source": {"command": `["true"]`}, "exec destination": {"command": `["true"]`},

@@ -18,17 +18,20 @@ import (
 // is a file.
 func destinations(addr, path string) map[string]string {
 	return map[string]string{
-		"elasticsearch": `url: "http://` + addr +
-			`", index: t, timeout: 200ms`,
-		"http":     `url: "http://` + addr + `/", timeout: 200ms`,
-		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
-		"kafka":    `servers: "` + addr + `", topic: t`,
-		"nats":     `url: "nats://` + addr + `", subject: s`,
-		"mqtt":     `url: "mqtt://` + addr + `", topic: t, timeout: 200ms`,
-		"otlp":     `url: "http://` + addr + `", timeout: 200ms`,
-		"syslog":   `address: "` + addr + `"`,
-		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
-		"mysql":    `address: "` + addr + `", database: d, user: u, table: t`,
+		"datadog":       `url: "http://` + addr + `", auth.apiKey: k, timeout: 200ms`,
+		"elasticsearch": `url: "http://` + addr + `", index: t, timeout: 200ms`,
+		"influxdb":      `url: "http://` + addr + `", org: o, bucket: b, measurement: m, timeout: 200ms`,
+		"loki":          `url: "http://` + addr + `", labels.job: j, timeout: 200ms`,
+		"splunk":        `url: "http://` + addr + `", auth.hecToken: t, timeout: 200ms`,
+		"http":          `url: "http://` + addr + `/", timeout: 200ms`,
+		"redis":         `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
+		"kafka":         `servers: "` + addr + `", topic: t`,
+		"nats":          `url: "nats://` + addr + `", subject: s`,
+		"mqtt":          `url: "mqtt://` + addr + `", topic: t, timeout: 200ms`,
+		"otlp":          `url: "http://` + addr + `", timeout: 200ms`,
+		"syslog":        `address: "` + addr + `"`,
+		"postgres":      `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
+		"mysql":         `address: "` + addr + `", database: d, user: u, table: t`,
 		"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://` + addr +
 			`", aws.accessKeyId: a, aws.secretAccessKey: s`,
 		"file":   `path: "` + path + `/out"`,

@@ -20,16 +20,19 @@ import (
 
 // unreachable are destinations whose system is at %s.
 var unreachable = map[string]string{
-	"elasticsearch": `url: "http://%s", index: t, ` +
-		`retry.timeout: 10ms`,
-	"http":     `url: "http://%s/", body.format: lines, retry.timeout: 10ms`,
-	"kafka":    `servers: "%s", topic: t`,
-	"mqtt":     `url: "mqtt://%s", topic: t, retry.timeout: 10ms`,
-	"mysql":    `address: "%s", database: d, user: u, table: t`,
-	"nats":     `url: "nats://%s", subject: s, retry.timeout: 10ms`,
-	"otlp":     `url: "http://%s", retry.timeout: 10ms`,
-	"postgres": `url: "postgres://u:p@%s/d", table: t`,
-	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
+	"datadog":       `url: "http://%s", auth.apiKey: k, retry.timeout: 10ms`,
+	"elasticsearch": `url: "http://%s", index: t, retry.timeout: 10ms`,
+	"influxdb":      `url: "http://%s", org: o, bucket: b, measurement: m, retry.timeout: 10ms`,
+	"loki":          `url: "http://%s", labels.job: j, retry.timeout: 10ms`,
+	"splunk":        `url: "http://%s", auth.hecToken: t, retry.timeout: 10ms`,
+	"http":          `url: "http://%s/", body.format: lines, retry.timeout: 10ms`,
+	"kafka":         `servers: "%s", topic: t`,
+	"mqtt":          `url: "mqtt://%s", topic: t, retry.timeout: 10ms`,
+	"mysql":         `address: "%s", database: d, user: u, table: t`,
+	"nats":          `url: "nats://%s", subject: s, retry.timeout: 10ms`,
+	"otlp":          `url: "http://%s", retry.timeout: 10ms`,
+	"postgres":      `url: "postgres://u:p@%s/d", table: t`,
+	"redis":         `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
 	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +
 		`aws.secretAccessKey: s, retry.timeout: 10ms`,
 	"syslog": `address: "%s", protocol: tcp, retry.timeout: 10ms`,

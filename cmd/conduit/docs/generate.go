@@ -43,8 +43,11 @@ func code(text string) string {
 
 // pluginWords are words by the name of a plugin that people search, and that its page does not use.
 var pluginWords = map[string]string{
+	"datadog":       "logs apm victorialogs",
 	"elasticsearch": "elastic opensearch elk kibana bulk search index logstash victorialogs",
-	"exec":          "bash command script stdin stdout subprocess singer", "file": "tail follow logs csv ndjson logrotate",
+	"influxdb":      "influx telegraf line protocol time series metrics tsdb victoriametrics grafana",
+	"loki":          "grafana promtail logs labels victorialogs", "splunk": "hec http event collector siem logs",
+	"exec": "bash command script stdin stdout subprocess singer", "file": "tail follow logs csv ndjson logrotate",
 	"generator": "test data random fake load", "http": "webhook rest post polling",
 	"kafka": "redpanda topic broker consumer producer", "log": "print stdout console debug",
 	"mysql": "mariadb cdc binlog", "nats": "jetstream", "postgres": "postgresql cdc wal logical decoding",

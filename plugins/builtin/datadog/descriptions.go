@@ -8,8 +8,8 @@ const descriptions = "" +
 	"url: URL of the server. api/v2/logs is appended to its path. Of another site than US1 it is for " +
 	"example https://http-intake.logs.datadoghq.eu.\n" +
 	"auth.apiKey: API key, in the header DD-API-KEY. By reference.\n" +
-	"service: Service of a log, or a template of it.\n" +
-	"ddsource: Source of a log, such as nginx, or a template of it. It selects the pipeline in Datadog.\n" +
-	"hostname: Host of a log, or a template of it.\n" +
-	"ddtags: Tags of a log, such as env:prod,team:web, or a template of them.\n" +
+	"service: Service of a log, or a template.\n" +
+	"ddsource: Source of a log, such as nginx, or a template. It selects the pipeline in Datadog.\n" +
+	"hostname: Host of a log, or a template.\n" +
+	"ddtags: Tags of a log, such as env:prod,team:web, or a template.\n" +
 	"message.field: Member for a payload that is not a JSON object, as text.\n"

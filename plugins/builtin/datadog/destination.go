@@ -19,13 +19,13 @@ type settings struct {
 	URL string `json:"url" literal:"true" default:"https://http-intake.logs.datadoghq.com"`
 	// API key, in the header DD-API-KEY. By reference.
 	APIKey string `json:"auth.apiKey" validate:"required"`
-	// Service of a log, or a template of it.
+	// Service of a log, or a template.
 	Service string `json:"service" template:"true"`
-	// Source of a log, such as nginx, or a template of it. It selects the pipeline in Datadog.
+	// Source of a log, such as nginx, or a template. It selects the pipeline in Datadog.
 	Source string `json:"ddsource" template:"true"`
-	// Host of a log, or a template of it.
+	// Host of a log, or a template.
 	Hostname string `json:"hostname" template:"true"`
-	// Tags of a log, such as env:prod,team:web, or a template of them.
+	// Tags of a log, such as env:prod,team:web, or a template.
 	Tags string `json:"ddtags" template:"true"`
 	// Member for a payload that is not a JSON object, as text.
 	MessageField string `json:"message.field" literal:"true" default:"message" validate:"required"`

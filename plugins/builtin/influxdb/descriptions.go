@@ -12,7 +12,7 @@ const descriptions = "" +
 	"retentionPolicy: Retention policy of the database, with v1. Empty: its default.\n" +
 	"org: Organization, with v2.\n" +
 	"bucket: Bucket, with v2.\n" +
-	"measurement: Measurement, or a template of it.\n" +
+	"measurement: Measurement, or a template.\n" +
 	"tags.*: Template of the tag with this name, such as tags.host. An empty value omits the tag.\n" +
 	"fields: Members of the payload that are fields of the point, such as temperature, or status.code in " +
 	"an object. Empty: all.\n" +

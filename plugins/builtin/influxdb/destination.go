@@ -29,7 +29,7 @@ type settings struct {
 	Org string `json:"org" literal:"true"`
 	// Bucket, with v2.
 	Bucket string `json:"bucket" literal:"true"`
-	// Measurement, or a template of it.
+	// Measurement, or a template.
 	Measurement string `json:"measurement" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}"`
 	// Template of the tag with this name, such as tags.host. An empty value omits the tag.
 	Tags map[string]string `json:"tags.*" template:"true"`

@@ -8,10 +8,10 @@ const descriptions = "" +
 	"url: URL of the collector, such as https://splunk.example.com:8088. services/collector/event is " +
 	"appended to its path.\n" +
 	"auth.hecToken: Token of the collector, in the header Authorization, as Splunk TOKEN. By reference.\n" +
-	"index: Index, or a template of it. Empty: the default of the token.\n" +
-	"host: Host of an event, or a template of it. Empty: the default of the collector.\n" +
-	"source: Source of an event, or a template of it.\n" +
-	"sourcetype: Source type of an event, or a template of it, such as access_combined.\n" +
+	"index: Index, or a template. Empty: the default of the token.\n" +
+	"host: Host of an event, or a template. Empty: the default of the collector.\n" +
+	"source: Source of an event, or a template.\n" +
+	"sourcetype: Source type of an event, or a template, such as access_combined.\n" +
 	"fields.*: Template of the indexed field with this name, apart from the event. An empty value omits " +
 	"it.\n" +
 	"acknowledge: Whether to wait until the indexers have acknowledged the events. The token must have " +

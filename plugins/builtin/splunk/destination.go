@@ -20,13 +20,13 @@ type settings struct {
 	URL string `json:"url" literal:"true" validate:"required"`
 	// Token of the collector, in the header Authorization, as Splunk TOKEN. By reference.
 	Token string `json:"auth.hecToken" validate:"required"`
-	// Index, or a template of it. Empty: the default of the token.
+	// Index, or a template. Empty: the default of the token.
 	Index string `json:"index" template:"true"`
-	// Host of an event, or a template of it. Empty: the default of the collector.
+	// Host of an event, or a template. Empty: the default of the collector.
 	Host string `json:"host" template:"true"`
-	// Source of an event, or a template of it.
+	// Source of an event, or a template.
 	Source string `json:"source" template:"true"`
-	// Source type of an event, or a template of it, such as access_combined.
+	// Source type of an event, or a template, such as access_combined.
 	Sourcetype string `json:"sourcetype" template:"true"`
 	// Template of the indexed field with this name, apart from the event. An empty value omits it.
 	Fields map[string]string `json:"fields.*" template:"true"`

@@ -55,6 +55,9 @@ func connector(name, about string, subjects ...string) Campaign {
 	}
 }
 
+// httpSinks are the packages that destinations for HTTP share.
+var httpSinks = []string{"plugins/builtin/httpsink/...", "plugins/builtin/httpclient/..."}
+
 // campaigns are all campaigns, in the order in which they run.
 var campaigns = []Campaign{
 	{Name: "smoke", Dir: module + "/smoke", Always: true,
@@ -63,12 +66,15 @@ var campaigns = []Campaign{
 	{Name: "smoke-kill", Dir: module + "/kill", Run: "^Test(PostgresSource|KafkaDestination)$", Always: true,
 		About: "The kill suite with one case for PostgreSQL and one for Kafka."},
 
-	kill("elasticsearch", "Elasticsearch", "plugins/builtin/httpsink/...", "plugins/builtin/httpclient/..."),
+	kill("datadog", "Datadog", httpSinks...),
+	kill("elasticsearch", "Elasticsearch", httpSinks...),
 	kill("exec", "Exec"),
 	kill("file", "Files?|CompressedFiles|RawLane|Containers|Isolated", "agent/isolate/..."),
 	kill("http", "HTTP(Server|Poll)?", "plugins/builtin/httpclient/..."),
+	kill("influxdb", "InfluxDB", httpSinks...),
 	kill("journald", "Journald"),
 	kill("kafka", "Kafka(ExactlyOnce|Destination)?"),
+	kill("loki", "Loki", httpSinks...),
 	kill("mqtt", "MQTT"),
 	kill("mysql", "MySQL(Source|Created)?", "plugins/builtin/sqlsink/..."),
 	kill("nats", "NATS"),
@@ -76,6 +82,7 @@ var campaigns = []Campaign{
 	kill("postgres", "Postgres(Created|Destination)?", "plugins/builtin/sqlsink/..."),
 	kill("redis", "Redis(Stream|List|Keys)?"),
 	kill("s3", "S3"),
+	kill("splunk", "Splunk", httpSinks...),
 	kill("sqlite", "SQLite(Created|Modes|Columns)?", "plugins/builtin/sqlsink/..."),
 	kill("syslog", "Syslog"),
 	{Name: "kill-stateful", Dir: module + "/kill", Run: "^Test(Stateful|Judge)$", Full: []string{"-all", "-rounds=25"},
@@ -84,8 +91,7 @@ var campaigns = []Campaign{
 			"their state never includes a record that was not written.",
 		Subjects: with(engine, "plugins/processor/...")},
 
-	connector("elasticsearch", "`elasticsearch` with VictoriaLogs.", "plugins/builtin/httpsink/...",
-		"plugins/builtin/httpclient/..."),
+	connector("elasticsearch", "`elasticsearch` with VictoriaLogs.", httpSinks...),
 	connector("journald", "`journald` with a real journal."),
 	connector("kafka", "`kafka` with librdkafka's brokers and clients, SASL and TLS."),
 	connector("mqtt", "`mqtt` with Mosquitto."),
@@ -96,6 +102,10 @@ var campaigns = []Campaign{
 	connector("redis", "`redis` with Redis."),
 	connector("s3", "`s3` with an S3 gateway, and its Parquet files with DuckDB and Arrow."),
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),
+	{Name: "victoria", Dir: module + "/connectors/victoria",
+		About: "`loki` and `datadog` with VictoriaLogs, and `influxdb` with VictoriaMetrics and InfluxDB.",
+		Subjects: append(httpSinks, "plugins/builtin/datadog/...", "plugins/builtin/influxdb/...",
+			"plugins/builtin/loki/...")},
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network."),
 
 	{

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
@@ -21,17 +19,7 @@ func StartVictoriaLogs(t testing.TB) *VictoriaLogs {
 	path := goProgram(t, "victoria-logs", "github.com/VictoriaMetrics/VictoriaLogs/app/victoria-logs")
 	v := &VictoriaLogs{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))}
 	v.Process = &Process{Path: path, Dir: Dir(t), Args: []string{"-httpListenAddr=" + v.Addr, "-storageDataPath=data",
-		"-retentionPeriod=100y", "-memory.allowedBytes=64MB"}, Ready: func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.Addr+"/health", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	}}
+		"-retentionPeriod=100y", "-memory.allowedBytes=64MB"}, Ready: get("http://" + v.Addr + "/health")}
 	v.Launch(t)
 	return v
 }
