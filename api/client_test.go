@@ -112,6 +112,7 @@ func (e *everything) connectors() {
 		PipelineID: "p"})
 	e.must(nil, err)
 	e.routes()
+	e.isolation()
 	e.must(e.c.Connectors(e.Context(), "p"))
 	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
 }
@@ -144,6 +145,36 @@ func (e *everything) routes() {
 	if p, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}); p.Config.Routing !=
 		spec.RouteToFirst {
 		e.Errorf("%+v %v", p, err)
+	}
+}
+
+// isolation isolates the destination of p, and does not any more. A change without it keeps it.
+func (e *everything) isolation() {
+	yes, no := true, false
+	limit := &spec.Isolation{Bytes: 5 << 20}
+	for i, step := range []struct {
+		change rest.ConnectorConfig
+		bytes  int64 // 0: it is not isolated
+		err    string
+	}{
+		{rest.ConnectorConfig{}, 0, ""},
+		{rest.ConnectorConfig{Isolated: &no}, 0, ""},
+		{rest.ConnectorConfig{Isolated: &yes}, spec.DefaultIsolationBytes, ""},
+		{rest.ConnectorConfig{Isolate: limit}, limit.Bytes, ""},
+		{rest.ConnectorConfig{Isolated: &yes}, limit.Bytes, ""},
+		{rest.ConnectorConfig{Isolate: limit, Isolated: &no}, limit.Bytes, "leave one out"},
+		{rest.ConnectorConfig{}, limit.Bytes, ""},
+		{rest.ConnectorConfig{Isolated: &no}, 0, ""},
+	} {
+		got, _, err := e.c.UpdateConnector(e.Context(), "p:out", "", step.change)
+		if (err == nil) != (step.err == "") || err != nil && !strings.Contains(err.Error(), step.err) {
+			e.Errorf("step %d: %v", i, err)
+		}
+		stored := e.w.declared["p"].Pipeline.Connectors[1].Isolate
+		if (stored == nil) != (step.bytes == 0) || stored != nil && stored.Bytes != step.bytes ||
+			err == nil && !got.Config.Isolate.Equal(stored) {
+			e.Errorf("step %d: %+v is stored, and %+v shown", i, stored, got.Config.Isolate)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 }
 
 // setRoute sets which records c gets and whether it is isolated, as far as the request says so.
-func setRoute(c *spec.Connector, of rest.ConnectorConfig) {
+func setRoute(c *spec.Connector, of rest.ConnectorConfig) error {
 	if of.Condition != nil {
 		c.Condition = *of.Condition
 	}
@@ -119,8 +119,18 @@ func setRoute(c *spec.Connector, of rest.ConnectorConfig) {
 	}
 	if of.Isolate != nil {
 		c.Isolate = of.Isolate.Clone()
-		c.Isolate.Normalize()
 	}
+	switch {
+	case of.Isolated == nil:
+	case *of.Isolated && c.Isolate == nil:
+		c.Isolate = &spec.Isolation{}
+	case !*of.Isolated && of.Isolate != nil:
+		return fieldError(rest.ReasonInvalid, "config.isolated", "isolated is false, but isolate has limits: leave one out")
+	case !*of.Isolated:
+		c.Isolate = nil
+	}
+	c.Isolate.Normalize()
+	return nil
 }
 
 // List answers with all connectors, or with the connectors of a pipeline.
@@ -192,7 +202,9 @@ func (s *connectorHandlers) Create(w http.ResponseWriter, r *http.Request) (any,
 	}
 	c := spec.Connector{ID: identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name,
 		Settings: settings}
-	setRoute(&c, body.Config)
+	if err := setRoute(&c, body.Config); err != nil {
+		return nil, err
+	}
 	id := d.Pipeline.QualifiedID(c.ID)
 	if connectorIn(&d.Pipeline, id) >= 0 {
 		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
@@ -256,6 +268,9 @@ func (s *connectorHandlers) Update(w http.ResponseWriter, r *http.Request) (any,
 			return mismatch("pipelineId", p.ID, body.PipelineID)
 		}
 		settings, err := keepSecrets(body.Config.Settings, c.Settings, "config.settings")
+		if err != nil {
+			return err
+		}
 		c.Settings = settings
 		if body.Plugin != "" {
 			c.Plugin = body.Plugin
@@ -263,8 +278,7 @@ func (s *connectorHandlers) Update(w http.ResponseWriter, r *http.Request) (any,
 		if body.Config.Name != "" {
 			c.Name = body.Config.Name
 		}
-		setRoute(c, body.Config)
-		return err
+		return setRoute(c, body.Config)
 	})
 	if err != nil {
 		return nil, err

@@ -122,7 +122,9 @@ const Descriptions = "" +
 	"default: For a destination: it gets the records for which no condition is true. A change without it " +
 	"keeps it.\n" +
 	"isolate: For a destination: its records wait in a log on disk, so that it holds up no other " +
-	"destination. A change without it keeps it; only a document removes it.\n" +
+	"destination. A change without it keeps it; see isolated.\n" +
+	"isolated: In a request: false removes isolate, and true isolates a destination with the default " +
+	"limits if isolate has none.\n" +
 	"\nrest.Processor\n" +
 	"id: <parent>:<processor>. Can be set when the processor is created.\n" +
 	"condition: Go template that yields true or false. Empty: all records.\n" +

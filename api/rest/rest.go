@@ -123,8 +123,10 @@ type ConnectorConfig struct {
 	// For a destination: it gets the records for which no condition is true. A change without it keeps it.
 	Default *bool `json:"default,omitempty"`
 	// For a destination: its records wait in a log on disk, so that it holds up no other destination. A change without it
-	// keeps it; only a document removes it.
+	// keeps it; see isolated.
 	Isolate *spec.Isolation `json:"isolate,omitempty"`
+	// In a request: false removes isolate, and true isolates a destination with the default limits if isolate has none.
+	Isolated *bool `json:"isolated,omitempty"`
 }
 
 // ConnectorType is one of the two kinds of connectors.
