@@ -32,7 +32,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestSeries checks that a bound counts what is in use, and forgets what is not used any more.
+// TestSeries checks that a bound counts the things in use, and forgets the others.
 func TestSeries(t *testing.T) {
 	s := httpsink.NewSeries(2, "streams", "streams.max")
 	use := func(key, want string) {

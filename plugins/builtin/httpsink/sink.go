@@ -112,8 +112,8 @@ type Sink struct {
 	// Denies returns why a response without success is not the fault of a record, with the remedy; nil otherwise. nil:
 	// only the status shows that.
 	Denies func(r *httpclient.Response) error
-	// Confirm waits until the server has stored what the response accepts. After an error the request is sent again.
-	// nil: the response says so.
+	// Confirm waits until the server has stored the accepted items. After an error the request is sent again. nil: a
+	// successful response says that they are stored.
 	Confirm func(ctx context.Context, r *httpclient.Response) error
 
 	url, contentType string

@@ -210,7 +210,7 @@ func TestSplunkDestination(t *testing.T) {
 	})
 }
 
-// runExample runs the example of a connector's page with two lines. url and token are what it has for them.
+// runExample runs the example of a connector's page with two lines. url and token are the texts to replace in it.
 func runExample(t *testing.T, page, url, token string) {
 	t.Helper()
 	load.Parallel(t, load.Agent+load.Server)

@@ -192,7 +192,7 @@ func TestInfluxDB(t *testing.T) {
 		t.Errorf("there are %d points, want 2000", len(values))
 	}
 
-	// A field of another type is the fault of its record only.
+	// Only the record with a field of another type is refused.
 	records := made(3000, 5, sample)
 	records[2].After = record.Structured(map[string]any{"n": "text"})
 	d, ctx = plugintest.OpenDestination(t, influxdb.Connector(), "p:d", settings)
