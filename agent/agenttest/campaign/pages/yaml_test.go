@@ -16,10 +16,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// settingsOf are the pages with separate blocks of settings for one source, and the plugin of the source.
-var settingsOf = map[string]string{
-	"plugins/builtin/README.md":      "builtin:generator",
-	"plugins/builtin/exec/README.md": "builtin:exec",
+// settingsOf are the pages with separate blocks of settings for one connector: its type and plugin.
+var settingsOf = map[string]spec.Connector{
+	"plugins/builtin/README.md":               {Type: spec.TypeSource, Plugin: "builtin:generator"},
+	"plugins/builtin/datadog/README.md":       {Type: spec.TypeDestination, Plugin: "builtin:datadog"},
+	"plugins/builtin/elasticsearch/README.md": {Type: spec.TypeDestination, Plugin: "builtin:elasticsearch"},
+	"plugins/builtin/exec/README.md":          {Type: spec.TypeSource, Plugin: "builtin:exec"},
+	"plugins/builtin/influxdb/README.md":      {Type: spec.TypeDestination, Plugin: "builtin:influxdb"},
+	"plugins/builtin/loki/README.md":          {Type: spec.TypeDestination, Plugin: "builtin:loki"},
 }
 
 // executed are the pages whose blocks of YAML are examples that another test, the value, executes.
@@ -60,7 +64,7 @@ func TestYAML(t *testing.T) {
 				for i := range file.Pipelines {
 					check(t, &file.Pipelines[i].Pipeline)
 				}
-			case settingsOf[path] != "":
+			case settingsOf[path].Plugin != "":
 				check(t, withSettings(t, path, settingsOf[path], text))
 			default:
 				checkSettings(t, path, text)
@@ -72,8 +76,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// withSettings returns a pipeline whose source has the settings of a block.
-func withSettings(t *testing.T, path, plugin, text string) *spec.Pipeline {
+// withSettings returns a pipeline with a connector that has the settings of a block.
+func withSettings(t *testing.T, path string, c spec.Connector, text string) *spec.Pipeline {
 	t.Helper()
 	var nested struct{ Settings map[string]string }
 	settings := map[string]string{}
@@ -85,15 +89,18 @@ func withSettings(t *testing.T, path, plugin, text string) *spec.Pipeline {
 	if len(settings) == 0 {
 		t.Errorf("%s: no settings in\n%s", path, text)
 	}
+	c.ID, c.Settings = "it", settings
+	other := spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log"}
+	if c.Type == spec.TypeDestination {
+		other = spec.Connector{ID: "in", Type: spec.TypeSource, Plugin: "builtin:generator",
+			Settings: map[string]string{"format.type": "raw"}}
+	}
 	return &spec.Pipeline{
 		ID:              path,
 		Name:            path,
 		Status:          spec.StatusRunning,
 		DeadLetterQueue: spec.DeadLetterQueue{Plugin: "builtin:log"},
-		Connectors: []spec.Connector{
-			{ID: "in", Type: spec.TypeSource, Plugin: plugin, Settings: settings},
-			{ID: "out", Type: spec.TypeDestination, Plugin: "builtin:log"},
-		},
+		Connectors:      []spec.Connector{c, other},
 	}
 }
 
