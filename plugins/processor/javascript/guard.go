@@ -95,11 +95,11 @@ func (g *guard) seenBefore() bool {
 }
 
 // checkMemory interrupts the running call if the heap has grown too much since it was first seen. Garbage alone does
-// not make the heap much larger than the goal of the collector. So above twice the goal, it does not wait for a
-// collection, during which a script may double its memory several times.
+// not make the heap much larger than the goal of the collector, or than it was before the call. So above twice the
+// goal, it does not wait for a collection, during which a script may double its memory several times.
 func (g *guard) checkMemory() {
 	now := heapSize()
-	size, grown := now-min(g.heap, now), now > 2*g.goal+g.memory
+	size, grown := now-min(g.heap, now), now > max(2*g.goal, g.heap)+g.memory
 	if !grown {
 		size, grown = hasGrown(g.heap, g.memory)
 	}
