@@ -21,3 +21,6 @@ func SetGuardClock(now func() time.Time, tick time.Duration) (restore func()) {
 	guardNow, guardTick = now, tick
 	return func() { guardNow, guardTick = clock, interval }
 }
+
+// IsLarge reports whether a heap is larger than garbage explains.
+func IsLarge(heap, before, goal, memory uint64) bool { return isLarge(heap, before, goal, memory) }

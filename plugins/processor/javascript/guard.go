@@ -94,12 +94,15 @@ func (g *guard) seenBefore() bool {
 	return false
 }
 
-// checkMemory interrupts the running call if the heap has grown too much since it was first seen. Garbage alone does
-// not make the heap much larger than the goal of the collector, or than it was before the call. So above twice the
-// goal, it does not wait for a collection, during which a script may double its memory several times.
+// isLarge reports whether a heap is larger than garbage explains. Garbage alone does not make it much larger than the
+// goal of the collector, or than it was before the call.
+func isLarge(heap, before, goal, memory uint64) bool { return heap > max(2*goal, before)+memory }
+
+// checkMemory interrupts the running call if the heap has grown too much since it was first seen. When it is large, it
+// does not wait for a collection, during which a script may double its memory several times.
 func (g *guard) checkMemory() {
 	now := heapSize()
-	size, grown := now-min(g.heap, now), now > max(2*g.goal, g.heap)+g.memory
+	size, grown := now-min(g.heap, now), isLarge(now, g.heap, g.goal, g.memory)
 	if !grown {
 		size, grown = hasGrown(g.heap, g.memory)
 	}
