@@ -363,7 +363,7 @@ func (s *Sink) do(
 	return r, fatal{fmt.Errorf("%w%s", s.Client.ResponseError(r), remedies[r.Status])}
 }
 
-// remedies are what to change after a response that does not blame the records.
+// remedies are the things to change after a response that does not blame the records.
 var remedies = map[int]string{
 	http.StatusUnauthorized: ": check the settings auth.*, and that the token or password is still valid",
 	http.StatusForbidden:    ": grant the user or token of the settings auth.* the right to write",
@@ -403,7 +403,7 @@ type retry struct {
 
 func (s *Sink) newRetry() *retry { return &retry{begin: time.Now(), limit: s.settings.RetryFor} }
 
-// wait waits until the next attempt. It returns an error if there is to be none: err is fatal, the time is over, or ctx
+// wait waits until the next attempt. It returns an error if there is none: err is fatal, the time is over, or ctx
 // ends.
 func (t *retry) wait(ctx context.Context, r *httpclient.Response, err error) error {
 	if ctx.Err() != nil {
