@@ -2,14 +2,12 @@ package datadog
 
 import (
 	"context"
-	"maps"
 	"net/url"
 	"strconv"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpsink"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -38,18 +36,16 @@ const maxRecords = 1000
 
 // Destination sends logs.
 type Destination struct {
-	sdk.DestinationBase
+	httpsink.Destination
 
 	settings settings
 	target   *url.URL
 	dialect  *logs
-	sink     *httpsink.Sink // nil before Open
 }
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.Described(settings{},
-		descriptions+httpsink.Descriptions+httpclient.Descriptions+common.Descriptions)
+	return httpsink.Described(settings{}, descriptions)
 }
 
 // Configure validates and stores the settings.
@@ -64,11 +60,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 		if d.dialect, err = newLogs(s); err != nil {
 			return err
 		}
-		if !s.None() {
-			return sdk.SettingError{Setting: "auth.apiKey",
-				Message: "cannot be used with auth.token, auth.username or auth.password: remove them"}
-		}
-		if err := sdk.CheckHeader("auth.apiKey", s.APIKey); err != nil {
+		if err := s.CheckKey("auth.apiKey", s.APIKey); err != nil {
 			return err
 		}
 		if s.MaxRecords > maxRecords {
@@ -81,30 +73,12 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 
 // Open prepares the client. Write connects.
 func (d *Destination) Open(context.Context) error {
-	s := d.settings.Settings
-	if s.Headers = maps.Clone(s.Headers); s.Headers == nil {
-		s.Headers = map[string]string{}
-	}
-	s.Headers["DD-API-KEY"] = d.settings.APIKey
+	s := d.settings.WithHeader("DD-API-KEY", d.settings.APIKey)
 	sink, err := httpsink.New(&s, d.dialect, d.target.String(), "application/json")
 	if err != nil {
 		return err
 	}
 	sink.Client.Secrets = []string{d.settings.APIKey}
-	d.sink = sink
-	return nil
-}
-
-// Write sends the records as logs.
-func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	d.dialect.limit.Begin(ctx)
-	return d.sink.Write(ctx, records)
-}
-
-// Teardown closes connections.
-func (d *Destination) Teardown(context.Context) error {
-	if d.sink != nil {
-		d.sink.Close()
-	}
+	d.Sink = sink
 	return nil
 }

@@ -1,10 +1,10 @@
 package datadog_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/datadog"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -59,23 +60,10 @@ func (s *server) written() (all []string) {
 // open returns an open destination.
 func open(t *testing.T, settings map[string]string) *datadog.Destination {
 	t.Helper()
-	d := &datadog.Destination{}
 	if settings["auth.apiKey"] == "" {
 		settings["auth.apiKey"] = "secret"
 	}
-	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
-	return d
-}
-
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
+	return builtintest.Open(t, &datadog.Destination{}, settings)
 }
 
 func newRecord(after record.Data, team string) record.Record {
@@ -117,18 +105,8 @@ func TestLogs(t *testing.T) {
 			at := httptest.NewServer(s)
 			defer at.Close()
 			settings := set{"url": at.URL}
-			for name, value := range c.settings {
-				settings[name] = value
-			}
-			n, err := open(t, settings).Write(t.Context(), []record.Record{c.record})
-			got := s.written()
-			if err != nil && !lost(err) {
-				got = append(got, err.Error())
-			}
-			if (err == nil) != (n == 1) || len(got) != 1 || err == nil && got[0] != c.want ||
-				!strings.Contains(got[0], c.want) {
-				t.Errorf("wrote %d: %q, %v, want %q", n, got, err, c.want)
-			}
+			maps.Copy(settings, c.settings)
+			builtintest.CheckWrite(t, open(t, settings), c.record, s.written, c.want)
 		})
 	}
 }
@@ -149,7 +127,7 @@ func TestRequests(t *testing.T) {
 		all = append(all, newRecord(raw(fmt.Sprint("log ", i)), ""))
 	}
 	n, err := d.Write(t.Context(), all)
-	if n != 3 || err == nil || lost(err) || strings.Contains(err.Error(), "secret") {
+	if n != 3 || err == nil || builtintest.Lost(err) || strings.Contains(err.Error(), "secret") {
 		t.Fatalf("wrote %d: %v", n, err)
 	}
 	if n, err = d.Write(t.Context(), all[4:]); n != 2 || err != nil || len(s.written()) != 5 {
@@ -183,7 +161,7 @@ func TestDenials(t *testing.T) {
 				settings[name] = value
 			}
 			n, err := open(t, settings).Write(t.Context(), []record.Record{newRecord(raw("x"), "")})
-			if n != 0 || !lost(err) || !strings.Contains(err.Error(), c.want) {
+			if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("wrote %d: %v", n, err)
 			}
 		})
@@ -192,25 +170,16 @@ func TestDenials(t *testing.T) {
 
 // TestSettings checks that wrong settings are refused, with the setting to change.
 func TestSettings(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"url":"h"}`:                 `"url"`,
-		`{"service":"{{ .Key"}`:       `"service"`,
-		`{"auth.apiKey":"a\nb"}`:      `auth.apiKey`,
-		`{"auth.username":"a"}`:       `auth.apiKey`,
-		`{"batch.maxRecords":"1001"}`: `batch.maxRecords`,
-		`{"headers.X-A":"a\nb"}`:      `headers.X-A`,
-		`{"tls.ca":"x"}`:              `tls.ca`,
-	} {
-		settings := map[string]string{"auth.apiKey": "x"}
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
-			t.Fatal(err)
-		}
-		d := &datadog.Destination{}
-		err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the error is %v, want %q", text, err, want)
-		}
-	}
+	builtintest.CheckSettings(t, datadog.Connector().NewDestination,
+		map[string]string{"auth.apiKey": "x"}, map[string]string{
+			`{"url":"h"}`:                 `"url"`,
+			`{"service":"{{ .Key"}`:       `"service"`,
+			`{"auth.apiKey":"a\nb"}`:      `auth.apiKey`,
+			`{"auth.username":"a"}`:       `auth.apiKey`,
+			`{"batch.maxRecords":"1001"}`: `batch.maxRecords`,
+			`{"headers.X-A":"a\nb"}`:      `headers.X-A`,
+			`{"tls.ca":"x"}`:              `tls.ca`,
+		})
 }
 
 // TestContract checks the contract of a destination.

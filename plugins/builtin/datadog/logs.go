@@ -1,6 +1,7 @@
 package datadog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -44,6 +45,9 @@ func newLogs(s *settings) (*logs, error) {
 	}
 	return l, nil
 }
+
+// Begin implements httpsink.Dialect.
+func (l *logs) Begin(ctx context.Context) { l.limit.Begin(ctx) }
 
 // Encode implements httpsink.Dialect.
 func (l *logs) Encode(dst []byte, r *record.Record, _ common.RecordID) (item httpsink.Item, err error) {

@@ -2,6 +2,7 @@ package elasticsearch
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -47,6 +48,9 @@ func newBulk(s *settings) (b bulk, err error) {
 	b.id, err = parseTemplate("id", s.ID, nil)
 	return b, err
 }
+
+// Begin implements httpsink.Dialect.
+func (b *bulk) Begin(ctx context.Context) { b.limit.Begin(ctx) }
 
 // Encode implements httpsink.Dialect.
 func (b *bulk) Encode(dst []byte, r *record.Record, number common.RecordID) (item httpsink.Item, err error) {

@@ -44,19 +44,17 @@ type settings struct {
 
 // Destination writes documents.
 type Destination struct {
-	sdk.DestinationBase
+	httpsink.Destination
 
 	settings settings
 	base     *url.URL
 	dialect  bulk
-	sink     *httpsink.Sink // nil before Open
-	prepared bool           // the index template is stored
+	prepared bool // the index template is stored
 }
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.Described(settings{},
-		descriptions+httpsink.Descriptions+httpclient.Descriptions+common.Descriptions)
+	return httpsink.Described(settings{}, descriptions)
 }
 
 // Configure validates and stores the settings.
@@ -74,11 +72,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 }
 
 func (s *settings) check() error {
-	if s.APIKey != "" && !s.Auth.None() {
-		return sdk.SettingError{Setting: "auth.apiKey",
-			Message: "cannot be used with auth.token, auth.username or auth.password: remove one of them"}
-	}
-	if err := sdk.CheckHeader("auth.apiKey", s.APIKey); err != nil {
+	if err := s.CheckKey("auth.apiKey", s.APIKey); err != nil {
 		return err
 	}
 	if (s.TemplateName == "") != (s.TemplateBody == "") {
@@ -95,12 +89,8 @@ func (s *settings) check() error {
 // Open prepares the client. Write connects.
 func (d *Destination) Open(context.Context) error {
 	s := d.settings.Settings
-	s.Headers = map[string]string{}
-	for name, value := range d.settings.Headers {
-		s.Headers[name] = value
-	}
 	if d.settings.APIKey != "" {
-		s.Headers["Authorization"] = "ApiKey " + d.settings.APIKey
+		s = s.WithHeader("Authorization", "ApiKey "+d.settings.APIKey)
 	}
 	target := d.base.JoinPath("_bulk")
 	query := target.Query()
@@ -112,13 +102,13 @@ func (d *Destination) Open(context.Context) error {
 	}
 	sink.Client.Secrets = []string{d.settings.APIKey}
 	sink.Probe = d.probe
-	d.sink, d.prepared = sink, false
+	d.Sink, d.prepared = sink, false
 	return nil
 }
 
 // probe reports whether the server at url says which version it has, as all of these servers do.
 func (d *Destination) probe(ctx context.Context) bool {
-	r, err := d.sink.Client.Do(ctx, http.MethodGet, d.base.String(), nil, nil)
+	r, err := d.Sink.Client.Do(ctx, http.MethodGet, d.base.String(), nil, nil)
 	var info struct{ Version map[string]any }
 	return err == nil && r.Status == http.StatusOK && json.Unmarshal(r.Body, &info) == nil && info.Version != nil
 }
@@ -131,8 +121,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 		}
 		d.prepared = true
 	}
-	d.dialect.limit.Begin(ctx)
-	return d.sink.Write(ctx, records)
+	return d.Destination.Write(ctx, records)
 }
 
 // prepare stores the index template.
@@ -142,16 +131,8 @@ func (d *Destination) prepare(ctx context.Context) error {
 		return nil
 	}
 	target := d.base.JoinPath("_index_template", s.TemplateName).String()
-	if _, err := d.sink.Request(ctx, http.MethodPut, target, "application/json", []byte(s.TemplateBody)); err != nil {
+	if _, err := d.Sink.Request(ctx, http.MethodPut, target, "application/json", []byte(s.TemplateBody)); err != nil {
 		return fmt.Errorf("cannot store the index template %q: %w", s.TemplateName, err)
-	}
-	return nil
-}
-
-// Teardown closes connections.
-func (d *Destination) Teardown(context.Context) error {
-	if d.sink != nil {
-		d.sink.Close()
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
 package elasticsearch_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime/metrics"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/elasticsearch"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/elastic"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -23,15 +24,7 @@ import (
 // reach returns an open destination that connects to the address in settings.
 func reach(t *testing.T, settings map[string]string) *elasticsearch.Destination {
 	t.Helper()
-	d := &elasticsearch.Destination{}
-	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
-	return d
+	return builtintest.Open(t, &elasticsearch.Destination{}, settings)
 }
 
 func raw(text string) record.Data { return record.Raw([]byte(text)) }
@@ -101,17 +94,8 @@ func TestDocuments(t *testing.T) {
 			at := httptest.NewServer(s)
 			defer at.Close()
 			settings := map[string]string{"url": at.URL}
-			for name, value := range c.settings {
-				settings[name] = value
-			}
-			n, err := reach(t, settings).Write(t.Context(), []record.Record{c.record})
-			if err != nil && !lost(err) {
-				got = append(got, err.Error())
-			}
-			if (err == nil) != (n == 1) || len(got) != 1 || err == nil && got[0] != c.want ||
-				!strings.Contains(got[0], c.want) {
-				t.Errorf("wrote %d: %q, %v, want %q", n, got, err, c.want)
-			}
+			maps.Copy(settings, c.settings)
+			builtintest.CheckWrite(t, reach(t, settings), c.record, func() []string { return got }, c.want)
 		})
 	}
 }
@@ -145,7 +129,7 @@ func TestResults(t *testing.T) {
 		d := reach(t, map[string]string{"url": at.URL, "index": "t", "retry.timeout": "0s"})
 		n, err := d.Write(t.Context(), []record.Record{newRecord(record.OperationCreate, record.Data{}, raw("{}"))})
 		kind, part, _ := strings.Cut(want, ": ")
-		if want == "" && (n != 1 || err != nil) || want != "" && (n != 0 || err == nil || lost(err) != (kind == "lost") ||
+		if want == "" && (n != 1 || err != nil) || want != "" && (n != 0 || err == nil || builtintest.Lost(err) != (kind == "lost") ||
 			!strings.Contains(err.Error(), part)) {
 			t.Errorf("%s: wrote %d: %v, want %q", text, n, err, want)
 		}
@@ -173,7 +157,7 @@ func TestHostileResponses(t *testing.T) {
 		d := reach(t, map[string]string{"url": at.URL, "retry.timeout": "0s"})
 		before := allocated()
 		n, err := d.Write(t.Context(), []record.Record{newRecord(record.OperationCreate, record.Data{}, raw("{}"))})
-		if n != 0 || !lost(err) || len(err.Error()) > 1000 {
+		if n != 0 || !builtintest.Lost(err) || len(err.Error()) > 1000 {
 			t.Errorf("%s: wrote %d: %.1100v", name, n, err)
 		}
 		if took := allocated() - before; took > 100<<20 {
@@ -207,12 +191,12 @@ func TestRequests(t *testing.T) {
 	d := reach(t, map[string]string{"url": at.URL + "/base/?x=y", "auth.apiKey": "ABCDEF", "headers.X-Own": "own",
 		"indexTemplate.name": "logs", "indexTemplate.body": `{"index_patterns":["logs-*"]}`, "retry.timeout": "0s"})
 	n, err := d.Write(t.Context(), all)
-	if n != 0 || !lost(err) || !strings.Contains(err.Error(), `cannot store the index template "logs"`) ||
+	if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), `cannot store the index template "logs"`) ||
 		strings.Contains(err.Error(), "ABCDEF") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	status = 400
-	if n, err = d.Write(t.Context(), all); n != 0 || !lost(err) || !strings.Contains(err.Error(), "status 400") {
+	if n, err = d.Write(t.Context(), all); n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), "status 400") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	status = 200
@@ -231,32 +215,23 @@ func TestRequests(t *testing.T) {
 
 // TestSettings checks that wrong settings are refused, with the setting to change.
 func TestSettings(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"url":"h:9200"}`: `"url"`,
-		`{"index":"Logs"}`: `"index": the name of the index, "Logs", must be lowercase`,
-		`{"index":"-a"}`:   `must not begin with`,
-		`{"index":"a*"}`:   `must not contain`,
-		`{"index":"` + strings.Repeat("a", 256) + `"}`: `more than 255 bytes`,
-		`{"id":"{{ .Key"}`:                                           `"id"`,
-		`{"indexTemplate.name":"a"}`:                                 `indexTemplate.body`,
-		`{"indexTemplate.body":"{}"}`:                                `indexTemplate.name`,
-		`{"indexTemplate.name":"a","indexTemplate.body":"[]"}`:       `must be a JSON object`,
-		`{"auth.apiKey":"a","auth.token":"b"}`:                       `auth.apiKey`,
-		`{"auth.apiKey":"a\nb"}`:                                     `auth.apiKey`,
-		`{"auth.token":"a","auth.username":"b","auth.password":"c"}`: `auth.token`,
-		`{"tls.ca":"x"}`:                                             `tls.ca`,
-		`{"headers.X-A":"a\nb"}`:                                     `headers.X-A`,
-	} {
-		settings := map[string]string{"url": "http://h"}
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
-			t.Fatal(err)
-		}
-		d := &elasticsearch.Destination{}
-		err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the error is %v, want %q", text, err, want)
-		}
-	}
+	builtintest.CheckSettings(t, elasticsearch.Connector().NewDestination,
+		map[string]string{"url": "http://h"}, map[string]string{
+			`{"url":"h:9200"}`: `"url"`,
+			`{"index":"Logs"}`: `"index": the name of the index, "Logs", must be lowercase`,
+			`{"index":"-a"}`:   `must not begin with`,
+			`{"index":"a*"}`:   `must not contain`,
+			`{"index":"` + strings.Repeat("a", 256) + `"}`: `more than 255 bytes`,
+			`{"id":"{{ .Key"}`:                                           `"id"`,
+			`{"indexTemplate.name":"a"}`:                                 `indexTemplate.body`,
+			`{"indexTemplate.body":"{}"}`:                                `indexTemplate.name`,
+			`{"indexTemplate.name":"a","indexTemplate.body":"[]"}`:       `must be a JSON object`,
+			`{"auth.apiKey":"a","auth.token":"b"}`:                       `auth.apiKey`,
+			`{"auth.apiKey":"a\nb"}`:                                     `auth.apiKey`,
+			`{"auth.token":"a","auth.username":"b","auth.password":"c"}`: `auth.token`,
+			`{"tls.ca":"x"}`:                                             `tls.ca`,
+			`{"headers.X-A":"a\nb"}`:                                     `headers.X-A`,
+		})
 }
 
 // TestTLS checks the remedies for wrong certificates.
@@ -271,7 +246,7 @@ func TestTLS(t *testing.T) {
 		strings.Replace(plain.URL, "http:", "https:", 1): "set url to http://"} {
 		d := reach(t, map[string]string{"url": url, "retry.timeout": "0s"})
 		n, err := d.Write(t.Context(), []record.Record{newRecord(record.OperationCreate, record.Data{}, raw("{}"))})
-		if n != 0 || !lost(err) || !strings.Contains(err.Error(), want) {
+		if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("wrote %d: %v, want %q", n, err, want)
 		}
 	}

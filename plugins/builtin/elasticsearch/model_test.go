@@ -2,7 +2,6 @@ package elasticsearch_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"testing/synctest"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/elasticsearch"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/elastic"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -29,20 +29,9 @@ func open(t *testing.T, p *network.Pipes, settings map[string]string) *elasticse
 	if wrong := d.Parameters().Check(all); len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	if err := d.Configure(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	elasticsearch.DialWith(d, p.Dial)
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
+	builtintest.Open(t, d, all)
+	d.Sink.Client.Transport.DialContext = p.Dial
 	return d
-}
-
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
 }
 
 // payload is the document of a record in the model.
@@ -171,12 +160,12 @@ func host(t *testing.T, random *rand.Rand, p *network.Pipes, settings map[string
 		n += written
 		switch {
 		case err == nil:
-		case lost(err) && random.IntN(2) == 0:
+		case builtintest.Lost(err) && random.IntN(2) == 0:
 			// A new destination gets the records from a position on that may be older.
 			d = open(t, p, settings)
 			for n = max(0, n-random.IntN(20)); n > 0 && bytes.Equal(all[n].Position, all[n-1].Position); n-- {
 			}
-		case lost(err):
+		case builtintest.Lost(err):
 		default:
 			refused[n] = true
 			n++

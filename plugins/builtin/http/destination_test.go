@@ -20,6 +20,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -180,7 +181,7 @@ func TestGivesUp(t *testing.T) {
 		d := destination(t, payloadOnly(map[string]string{"url": r.URL, "retry.timeout": "10ms",
 			"auth.token": "topsecret", "body.format": "lines"}))
 		n, err := d.Write(t.Context(), records("a", "b"))
-		if n != 0 || err == nil || !lost(err) ||
+		if n != 0 || err == nil || !builtintest.Lost(err) ||
 			!strings.Contains(err.Error(), fmt.Sprint("the server responded with status ", status)) {
 			t.Errorf("%d: wrote %d: %v", status, n, err)
 		}
@@ -215,7 +216,7 @@ func TestRefusedRecord(t *testing.T) {
 	d := destination(t, payloadOnly(map[string]string{"url": r.URL, "body.format": "lines"}))
 	all := records("a", "b", "c", "d", "bad", "e", "f")
 	n, err := d.Write(t.Context(), all)
-	if n != 4 || err == nil || lost(err) || !strings.Contains(err.Error(), `422 Unprocessable Entity: "bad is bad"`) {
+	if n != 4 || err == nil || builtintest.Lost(err) || !strings.Contains(err.Error(), `422 Unprocessable Entity: "bad is bad"`) {
 		t.Fatalf("wrote %d: %v", n, err)
 	}
 	if n, err := d.Write(t.Context(), all[5:]); n != 2 || err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
 
@@ -29,7 +30,7 @@ func TestTLS(t *testing.T) {
 		"authority that is unknown": {"tls.ca": clientCert, "tls.cert": clientCert, "tls.key": clientKey},
 	} {
 		settings["url"], settings["retry.timeout"] = "https://"+addr+"/", "0s"
-		if n, err := destination(t, settings).Write(t.Context(), records("no")); n != 0 || err == nil || !lost(err) {
+		if n, err := destination(t, settings).Write(t.Context(), records("no")); n != 0 || err == nil || !builtintest.Lost(err) {
 			t.Errorf("%s: wrote %d: %v", name, n, err)
 		}
 	}
@@ -40,10 +41,4 @@ func TestTLS(t *testing.T) {
 	if a := send(old, r); a.err == nil || !strings.Contains(a.err.Error(), "protocol version") {
 		t.Errorf("TLS 1.1 is answered %d %v", a.status, a.err)
 	}
-}
-
-// lost reports whether an error is not the fault of a record.
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
 }

@@ -60,6 +60,8 @@ type Item struct {
 
 // Dialect defines how a system receives records.
 type Dialect interface {
+	// Begin is called at the beginning of a Write, before the records are encoded.
+	Begin(ctx context.Context)
 	// Encode encodes a record, appending to dst for the text. id is the same each time the record is sent. An error
 	// refuses the record.
 	Encode(dst []byte, r *record.Record, id common.RecordID) (Item, error)
@@ -141,12 +143,10 @@ func New(s *Settings, d Dialect, url, contentType string) (*Sink, error) {
 	return &Sink{Client: c, url: url, contentType: contentType, settings: s, dialect: d}, nil
 }
 
-// Close closes idle connections.
-func (s *Sink) Close() { s.Client.Close() }
-
 // Write sends the records in order. It returns after the first one that is refused. The outcomes of later records of
 // the same request are kept for the next call: these records are not sent again.
 func (s *Sink) Write(ctx context.Context, records []record.Record) (n int, err error) {
+	s.dialect.Begin(ctx)
 	ids := s.ids.IDs(records)
 	defer func() { s.ids.Wrote(n, err) }()
 	if n, err = s.known.replay(records); err != nil {

@@ -25,6 +25,8 @@ import (
 // letter for each word: + written, ~ failed temporarily, - refused, ! not to blame.
 type words struct{}
 
+func (words) Begin(context.Context) {}
+
 func (words) Encode(dst []byte, r *record.Record, _ common.RecordID) (httpsink.Item, error) {
 	word, _ := r.After.Raw()
 	if len(word) == 0 {
@@ -94,7 +96,7 @@ func sink(t *testing.T, a http.Handler, change func(*httpsink.Settings)) *httpsi
 		t.Fatal(err)
 	}
 	s.Client.Transport.DialContext = network.ServePipes(t, a).Dial
-	t.Cleanup(s.Close)
+	t.Cleanup(s.Client.Close)
 	return s
 }
 

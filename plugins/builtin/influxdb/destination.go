@@ -3,16 +3,13 @@ package influxdb
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpsink"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -50,18 +47,16 @@ type settings struct {
 
 // Destination writes points.
 type Destination struct {
-	sdk.DestinationBase
+	httpsink.Destination
 
 	settings settings
 	target   *url.URL
 	dialect  *lines
-	sink     *httpsink.Sink // nil before Open
 }
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.Described(settings{},
-		descriptions+httpsink.Descriptions+httpclient.Descriptions+common.Descriptions)
+	return httpsink.Described(settings{}, descriptions)
 }
 
 // Configure validates and stores the settings.
@@ -142,10 +137,8 @@ func (d *Destination) Open(context.Context) error {
 	s := d.settings.Settings
 	token := s.Token
 	if d.settings.API == "v2" && token != "" {
-		if s.Headers = maps.Clone(s.Headers); s.Headers == nil {
-			s.Headers = map[string]string{}
-		}
-		s.Headers["Authorization"], s.Token = "Token "+token, ""
+		s = s.WithHeader("Authorization", "Token "+token)
+		s.Token = ""
 	}
 	sink, err := httpsink.New(&s, d.dialect, d.target.String(), "text/plain; charset=utf-8")
 	if err != nil {
@@ -160,21 +153,6 @@ func (d *Destination) Open(context.Context) error {
 		return fmt.Errorf("%w: check that %s exists, and check api and the path in url", sink.Client.ResponseError(r),
 			place[d.settings.API])
 	}
-	d.sink = sink
-	return nil
-}
-
-// Write writes the records as points.
-func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	d.dialect.limit.Begin(ctx)
-	d.dialect.series.Begin(time.Now())
-	return d.sink.Write(ctx, records)
-}
-
-// Teardown closes connections.
-func (d *Destination) Teardown(context.Context) error {
-	if d.sink != nil {
-		d.sink.Close()
-	}
+	d.Sink = sink
 	return nil
 }

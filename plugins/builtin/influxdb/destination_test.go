@@ -1,10 +1,9 @@
 package influxdb_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/influxdb"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -45,23 +45,17 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// written returns the points.
+func (s *server) written() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.points)
+}
+
 // open returns an open destination.
 func open(t *testing.T, settings map[string]string) *influxdb.Destination {
 	t.Helper()
-	d := &influxdb.Destination{}
-	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
-	return d
-}
-
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
+	return builtintest.Open(t, &influxdb.Destination{}, settings)
 }
 
 func newRecord(after record.Data, room string) record.Record {
@@ -134,18 +128,8 @@ func TestPoints(t *testing.T) {
 			at := httptest.NewServer(s)
 			defer at.Close()
 			settings := set{"url": at.URL, "org": "o", "bucket": "b"}
-			for name, value := range c.settings {
-				settings[name] = value
-			}
-			n, err := open(t, settings).Write(t.Context(), []record.Record{c.record})
-			got := slices.Clone(s.points)
-			if err != nil && !lost(err) {
-				got = append(got, err.Error())
-			}
-			if (err == nil) != (n == 1) || len(got) != 1 || err == nil && got[0] != c.want ||
-				!strings.Contains(got[0], c.want) {
-				t.Errorf("wrote %d: %q, %v, want %q", n, got, err, c.want)
-			}
+			maps.Copy(settings, c.settings)
+			builtintest.CheckWrite(t, open(t, settings), c.record, s.written, c.want)
 		})
 	}
 }
@@ -198,7 +182,7 @@ func TestRefusals(t *testing.T) {
 		if n += written; err == nil {
 			continue
 		}
-		if lost(err) {
+		if builtintest.Lost(err) {
 			t.Fatal(err)
 		}
 		refused = append(refused, fmt.Sprint(n, " ", err))
@@ -220,7 +204,7 @@ func TestDenials(t *testing.T) {
 		d := open(t, map[string]string{"url": at.URL, "org": "o", "bucket": "b", "retry.timeout": "0s",
 			"auth.token": "secret"})
 		n, err := d.Write(t.Context(), []record.Record{newRecord(raw("x"), "")})
-		if n != 0 || !lost(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("wrote %d: %v", n, err)
 		}
 		at.Close()
@@ -229,30 +213,21 @@ func TestDenials(t *testing.T) {
 
 // TestSettings checks that wrong settings are refused, with the setting to change.
 func TestSettings(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"url":"h"}`:                           `"url"`,
-		`{"bucket":""}`:                         `"bucket": is required`,
-		`{"org":""}`:                            `"org": is required`,
-		`{"database":"d"}`:                      `"database": needs api v1 or v3`,
-		`{"retentionPolicy":"r"}`:               `"retentionPolicy": needs api v1`,
-		`{"api":"v1","org":"","bucket":""}`:     `"database": is required`,
-		`{"api":"v3","org":"o","database":"d"}`: `"org": needs api v2`,
-		`{"measurement":"#a"}`:                  `"measurement"`,
-		`{"tags.a":"{{ .Key"}`:                  `"tags.a"`,
-		`{"tags.time":"x"}`:                     `"tags.time"`,
-		`{"auth.token":"a\nb"}`:                 `auth.token`,
-		`{"tls.ca":"x"}`:                        `tls.ca`,
-	} {
-		settings := map[string]string{"url": "http://h", "org": "o", "bucket": "b"}
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
-			t.Fatal(err)
-		}
-		d := &influxdb.Destination{}
-		err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the error is %v, want %q", text, err, want)
-		}
-	}
+	builtintest.CheckSettings(t, influxdb.Connector().NewDestination,
+		map[string]string{"url": "http://h", "org": "o", "bucket": "b"}, map[string]string{
+			`{"url":"h"}`:                           `"url"`,
+			`{"bucket":""}`:                         `"bucket": is required`,
+			`{"org":""}`:                            `"org": is required`,
+			`{"database":"d"}`:                      `"database": needs api v1 or v3`,
+			`{"retentionPolicy":"r"}`:               `"retentionPolicy": needs api v1`,
+			`{"api":"v1","org":"","bucket":""}`:     `"database": is required`,
+			`{"api":"v3","org":"o","database":"d"}`: `"org": needs api v2`,
+			`{"measurement":"#a"}`:                  `"measurement"`,
+			`{"tags.a":"{{ .Key"}`:                  `"tags.a"`,
+			`{"tags.time":"x"}`:                     `"tags.time"`,
+			`{"auth.token":"a\nb"}`:                 `auth.token`,
+			`{"tls.ca":"x"}`:                        `tls.ca`,
+		})
 }
 
 // TestContract checks the contract of a destination.
@@ -269,7 +244,7 @@ func TestContract(t *testing.T) {
 		},
 		Written: func(t testing.TB, settings map[string]string) (all []string) {
 			s, _ := servers.Load(settings["url"])
-			for _, point := range s.(*server).points {
+			for _, point := range s.(*server).written() {
 				_, text, _ := strings.Cut(point, `message="`)
 				end := strings.LastIndex(text, `"`)
 				if end < 0 {

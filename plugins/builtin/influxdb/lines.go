@@ -2,6 +2,7 @@ package influxdb
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,6 +108,12 @@ func checkKey(name string) error {
 			"processor field.rename, or list it in fields.exclude")
 	}
 	return checkName(name)
+}
+
+// Begin implements httpsink.Dialect.
+func (l *lines) Begin(ctx context.Context) {
+	l.limit.Begin(ctx)
+	l.series.Begin(time.Now())
 }
 
 // Encode implements httpsink.Dialect.

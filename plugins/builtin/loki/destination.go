@@ -2,14 +2,11 @@ package loki
 
 import (
 	"context"
-	"maps"
 	"net/url"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpsink"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -37,17 +34,16 @@ const maxBytes = "1048576"
 
 // Destination writes log lines.
 type Destination struct {
-	sdk.DestinationBase
+	httpsink.Destination
 
 	settings settings
 	target   *url.URL
 	dialect  *push
-	sink     *httpsink.Sink // nil before Open
 }
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	all := sdk.Described(settings{}, descriptions+httpsink.Descriptions+httpclient.Descriptions+common.Descriptions)
+	all := httpsink.Described(settings{}, descriptions)
 	bytes := all["batch.maxBytes"]
 	bytes.Default = maxBytes
 	all["batch.maxBytes"] = bytes
@@ -77,26 +73,8 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 func (d *Destination) Open(context.Context) (err error) {
 	s := d.settings.Settings
 	if d.settings.Tenant != "" {
-		if s.Headers = maps.Clone(s.Headers); s.Headers == nil {
-			s.Headers = map[string]string{}
-		}
-		s.Headers["X-Scope-OrgID"] = d.settings.Tenant
+		s = s.WithHeader("X-Scope-OrgID", d.settings.Tenant)
 	}
-	d.sink, err = httpsink.New(&s, d.dialect, d.target.String(), "application/json")
+	d.Sink, err = httpsink.New(&s, d.dialect, d.target.String(), "application/json")
 	return err
-}
-
-// Write writes the records as lines.
-func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	d.dialect.limit.Begin(ctx)
-	d.dialect.streams.Begin(time.Now())
-	return d.sink.Write(ctx, records)
-}
-
-// Teardown closes connections.
-func (d *Destination) Teardown(context.Context) error {
-	if d.sink != nil {
-		d.sink.Close()
-	}
-	return nil
 }

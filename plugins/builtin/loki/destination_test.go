@@ -1,10 +1,10 @@
 package loki_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/loki"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -81,20 +82,7 @@ func (s *server) lines() (all []string) {
 // open returns an open destination.
 func open(t *testing.T, settings map[string]string) sdk.Destination {
 	t.Helper()
-	d := &loki.Destination{}
-	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
-	return d
-}
-
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
+	return builtintest.Open(t, &loki.Destination{}, settings)
 }
 
 // newRecord returns a record with a payload and a team.
@@ -139,18 +127,8 @@ func TestLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
 			settings := set{"url": s.URL, "labels.job": "app"}
-			for name, value := range c.settings {
-				settings[name] = value
-			}
-			n, err := open(t, settings).Write(t.Context(), []record.Record{c.record})
-			got := s.lines()
-			if err != nil && !lost(err) {
-				got = append(got, err.Error())
-			}
-			if (err == nil) != (n == 1) || len(got) != 1 || err == nil && got[0] != c.want ||
-				!strings.Contains(got[0], c.want) {
-				t.Errorf("wrote %d: %q, %v, want %q", n, got, err, c.want)
-			}
+			maps.Copy(settings, c.settings)
+			builtintest.CheckWrite(t, open(t, settings), c.record, s.lines, c.want)
 		})
 	}
 }
@@ -210,7 +188,7 @@ func TestRefusals(t *testing.T) {
 		if n += written; err == nil {
 			continue
 		}
-		if lost(err) || !strings.Contains(err.Error(), "why it is refused") {
+		if builtintest.Lost(err) || !strings.Contains(err.Error(), "why it is refused") {
 			t.Fatal(err)
 		}
 		refused = append(refused, n)
@@ -228,7 +206,7 @@ func TestStreams(t *testing.T) {
 	for i, want := range []string{"", "", "streams.max", ""} {
 		team := fmt.Sprint([]int{0, 1, 2, 1}[i])
 		n, err := d.Write(t.Context(), []record.Record{newRecord(raw("x"), team)})
-		if (err == nil) != (want == "") || lost(err) || err == nil && n != 1 ||
+		if (err == nil) != (want == "") || builtintest.Lost(err) || err == nil && n != 1 ||
 			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: wrote %d: %v", i, n, err)
 		}
@@ -257,7 +235,7 @@ func TestAnswers(t *testing.T) {
 			defer at.Close()
 			d := open(t, map[string]string{"url": at.URL, "labels.job": "app", "retry.timeout": "0s"})
 			n, err := d.Write(t.Context(), []record.Record{newRecord(raw("x"), "")})
-			if n != 0 || !lost(err) || !strings.Contains(err.Error(), c.want) {
+			if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("wrote %d: %v", n, err)
 			}
 		})
@@ -266,36 +244,21 @@ func TestAnswers(t *testing.T) {
 
 // TestSettings checks that wrong settings are refused, with the setting to change.
 func TestSettings(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"url":"h:3100"}`:              `"url"`,
-		`{"labels.a-b":"x"}`:            `"labels.a-b"`,
-		`{"labels.1a":"x"}`:             `"labels.1a"`,
-		`{"labels.a":"{{ .Key"}`:        `"labels.a"`,
-		`{"metadata.a":"{{ .Key"}`:      `"metadata.a"`,
-		`{"line":"{{ .Key"}`:            `"line"`,
-		`{"tenant":"a\nb"}`:             `tenant`,
-		`{"labels.job":null}`:           `labels.*`,
-		`{"auth.token":"a\nb"}`:         `auth.token`,
-		`{"headers.X-A":"a\nb"}`:        `headers.X-A`,
-		`{"tls.ca":"x"}`:                `tls.ca`,
-		`{"metadata.a":"{{ index 1 }"}`: `metadata.a`,
-	} {
-		settings := map[string]any{"url": "http://h", "labels.job": "app"}
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
-			t.Fatal(err)
-		}
-		values := map[string]string{}
-		for name, value := range settings {
-			if value != nil {
-				values[name] = value.(string)
-			}
-		}
-		d := &loki.Destination{}
-		err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(values))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the error is %v, want %q", text, err, want)
-		}
-	}
+	builtintest.CheckSettings(t, loki.Connector().NewDestination,
+		map[string]string{"url": "http://h", "labels.job": "app"}, map[string]string{
+			`{"url":"h:3100"}`:              `"url"`,
+			`{"labels.a-b":"x"}`:            `"labels.a-b"`,
+			`{"labels.1a":"x"}`:             `"labels.1a"`,
+			`{"labels.a":"{{ .Key"}`:        `"labels.a"`,
+			`{"metadata.a":"{{ .Key"}`:      `"metadata.a"`,
+			`{"line":"{{ .Key"}`:            `"line"`,
+			`{"tenant":"a\nb"}`:             `tenant`,
+			`{"labels.job":null}`:           `labels.*`,
+			`{"auth.token":"a\nb"}`:         `auth.token`,
+			`{"headers.X-A":"a\nb"}`:        `headers.X-A`,
+			`{"tls.ca":"x"}`:                `tls.ca`,
+			`{"metadata.a":"{{ index 1 }"}`: `metadata.a`,
+		})
 }
 
 // TestBatchSize checks that a request has fewer bytes than the server accepts in a second by default.

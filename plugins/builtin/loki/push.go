@@ -1,12 +1,14 @@
 package loki
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
@@ -78,6 +80,12 @@ func members(prefix string, texts map[string]string) (all []member, err error) {
 		all = append(all, member{name, t})
 	}
 	return all, nil
+}
+
+// Begin implements httpsink.Dialect.
+func (p *push) Begin(ctx context.Context) {
+	p.limit.Begin(ctx)
+	p.streams.Begin(time.Now())
 }
 
 // Encode implements httpsink.Dialect.

@@ -29,6 +29,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/otlp"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -63,7 +64,7 @@ func writeAll(t testing.TB, d sdk.Destination, records []record.Record) (refused
 	for i := 0; i < len(records); {
 		n, err := d.Write(t.Context(), records[i:])
 		if i += n; err != nil {
-			if lost(err) {
+			if builtintest.Lost(err) {
 				t.Fatalf("after %d records: %v", i, err)
 			}
 			refused[i] = err.Error()
@@ -71,12 +72,6 @@ func writeAll(t testing.TB, d sdk.Destination, records []record.Record) (refused
 		}
 	}
 	return refused
-}
-
-// lost reports whether an error is not the fault of a record.
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
 }
 
 // TestDestinationToSource sends random records to a source in all protocols: they arrive as they were, also those of
@@ -321,7 +316,7 @@ func TestDestinationRetries(t *testing.T) {
 		})
 		d := destination(t, map[string]string{"url": "http://" + server.addr, "auth.token": "word-1"})
 		n, err := d.Write(t.Context(), plain("a"))
-		if n != 0 || !lost(err) || len(server.got) != 1 || !strings.Contains(err.Error(), "never with ***") {
+		if n != 0 || !builtintest.Lost(err) || len(server.got) != 1 || !strings.Contains(err.Error(), "never with ***") {
 			t.Errorf("%v: wrote %d in %d requests: %v", code, n, len(server.got), err)
 		}
 		if got := server.header.Get("authorization"); !slices.Equal(got, []string{"Bearer word-1"}) {
@@ -351,7 +346,7 @@ func TestDestinationStatuses(t *testing.T) {
 		switch {
 		case err == nil && n == 1 && requests == 2:
 			got = "retried"
-		case err != nil && lost(err) && requests == 1:
+		case err != nil && builtintest.Lost(err) && requests == 1:
 			got = "lost"
 		}
 		if got != want || err != nil && !strings.Contains(err.Error(), `"because"`) {
@@ -383,7 +378,7 @@ func TestDestinationRetryAfter(t *testing.T) {
 		}
 		d.Dial(l.dial)
 		n, err := d.Write(t.Context(), plain("a"))
-		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !lost(err) || !slices.Equal(at,
+		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !builtintest.Lost(err) || !slices.Equal(at,
 			want) ||
 			!strings.Contains(err.Error(), "the last of 3 tries") {
 			t.Errorf("wrote %d with requests at %v: %v", n, at, err)
@@ -620,7 +615,7 @@ func TestTLS(t *testing.T) {
 				"tls.key": clientKey},
 		} {
 			settings["retry.timeout"], settings["protocol"] = "0s", protocol
-			if n, err := destination(t, settings).Write(t.Context(), plain("no")); n != 0 || err == nil || !lost(err) {
+			if n, err := destination(t, settings).Write(t.Context(), plain("no")); n != 0 || err == nil || !builtintest.Lost(err) {
 				t.Errorf("%s, %s: wrote %d: %v", protocol, name, n, err)
 			}
 		}

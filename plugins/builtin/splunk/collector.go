@@ -2,6 +2,7 @@ package splunk
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func newCollector(s *settings) (*collector, error) {
 	}
 	return c, nil
 }
+
+// Begin implements httpsink.Dialect.
+func (c *collector) Begin(ctx context.Context) { c.limit.Begin(ctx) }
 
 // Encode implements httpsink.Dialect.
 func (c *collector) Encode(dst []byte, r *record.Record, _ common.RecordID) (item httpsink.Item, err error) {
@@ -183,5 +187,5 @@ func (d *Destination) denies(r *httpclient.Response) error {
 	if remedy == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", d.sink.Client.ResponseError(r), remedy)
+	return fmt.Errorf("%w: %s", d.Sink.Client.ResponseError(r), remedy)
 }

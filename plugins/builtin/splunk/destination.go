@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"net/url"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpsink"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -40,18 +38,16 @@ type settings struct {
 
 // Destination sends events.
 type Destination struct {
-	sdk.DestinationBase
+	httpsink.Destination
 
 	settings settings
 	base     *url.URL
 	dialect  *collector
-	sink     *httpsink.Sink // nil before Open
 }
 
 // Parameters returns the descriptions of the settings.
 func (d *Destination) Parameters() sdk.Parameters {
-	return sdk.Described(settings{},
-		descriptions+httpsink.Descriptions+httpclient.Descriptions+common.Descriptions)
+	return httpsink.Described(settings{}, descriptions)
 }
 
 // Configure validates and stores the settings.
@@ -64,11 +60,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 		if d.dialect, err = newCollector(s); err != nil {
 			return err
 		}
-		if !s.None() {
-			return sdk.SettingError{Setting: "auth.hecToken",
-				Message: "cannot be used with auth.token, auth.username or auth.password: remove them"}
-		}
-		if err := sdk.CheckHeader("auth.hecToken", s.Token); err != nil {
+		if err := s.CheckKey("auth.hecToken", s.Token); err != nil {
 			return err
 		}
 		return s.Check()
@@ -77,15 +69,11 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 
 // Open prepares the client. Write connects.
 func (d *Destination) Open(context.Context) error {
-	s := d.settings.Settings
-	if s.Headers = maps.Clone(s.Headers); s.Headers == nil {
-		s.Headers = map[string]string{}
-	}
-	s.Headers["Authorization"] = "Splunk " + d.settings.Token
+	s := d.settings.WithHeader("Authorization", "Splunk "+d.settings.Token)
 	channel := ""
 	if d.settings.Acknowledge {
 		channel = newChannel()
-		s.Headers["X-Splunk-Request-Channel"] = channel
+		s = s.WithHeader("X-Splunk-Request-Channel", channel)
 	}
 	sink, err := httpsink.New(&s, d.dialect, d.base.JoinPath("services/collector/event").String(), "application/json")
 	if err != nil {
@@ -100,7 +88,7 @@ func (d *Destination) Open(context.Context) error {
 		query.RawQuery = values.Encode()
 		sink.Confirm = (&acknowledgement{client: sink.Client, url: query.String(), timeout: d.settings.AckTimeout}).wait
 	}
-	d.sink = sink
+	d.Sink = sink
 	return nil
 }
 
@@ -110,18 +98,4 @@ func newChannel() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// Write sends the records as events.
-func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	d.dialect.limit.Begin(ctx)
-	return d.sink.Write(ctx, records)
-}
-
-// Teardown closes connections.
-func (d *Destination) Teardown(context.Context) error {
-	if d.sink != nil {
-		d.sink.Close()
-	}
-	return nil
 }

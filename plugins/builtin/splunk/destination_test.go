@@ -2,11 +2,11 @@ package splunk_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/splunk"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -116,23 +117,10 @@ func (c *collector) written() (all []string) {
 // open returns an open destination.
 func open(t *testing.T, settings map[string]string) *splunk.Destination {
 	t.Helper()
-	d := &splunk.Destination{}
 	if settings["auth.hecToken"] == "" {
 		settings["auth.hecToken"] = "secret"
 	}
-	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
-	return d
-}
-
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
+	return builtintest.Open(t, &splunk.Destination{}, settings)
 }
 
 func newRecord(after record.Data, team string) record.Record {
@@ -176,18 +164,8 @@ func TestEvents(t *testing.T) {
 			at := httptest.NewServer(s)
 			defer at.Close()
 			settings := set{"url": at.URL}
-			for name, value := range c.settings {
-				settings[name] = value
-			}
-			n, err := open(t, settings).Write(t.Context(), []record.Record{c.record})
-			got := s.written()
-			if err != nil && !lost(err) {
-				got = append(got, err.Error())
-			}
-			if (err == nil) != (n == 1) || len(got) != 1 || err == nil && got[0] != c.want ||
-				!strings.Contains(got[0], c.want) {
-				t.Errorf("wrote %d: %q, %v, want %q", n, got, err, c.want)
-			}
+			maps.Copy(settings, c.settings)
+			builtintest.CheckWrite(t, open(t, settings), c.record, s.written, c.want)
 		})
 	}
 }
@@ -228,7 +206,7 @@ func TestRefusals(t *testing.T) {
 	d := open(t, map[string]string{"url": at.URL, "index": "{{ .Metadata.team }}"})
 	all := numbered(12)
 	n, err := d.Write(t.Context(), all)
-	if n != 7 || err == nil || lost(err) || !strings.Contains(err.Error(), `refused`) {
+	if n != 7 || err == nil || builtintest.Lost(err) || !strings.Contains(err.Error(), `refused`) {
 		t.Fatalf("wrote %d: %v", n, err)
 	}
 	if n, err := d.Write(t.Context(), all[8:]); n != 4 || err != nil || len(s.written()) != 11 {
@@ -264,7 +242,7 @@ func TestDenials(t *testing.T) {
 				}
 			}
 			n, err := open(t, settings).Write(t.Context(), numbered(2))
-			if n != 0 || !lost(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("wrote %d: %v", n, err)
 			}
 		})
@@ -295,13 +273,13 @@ func TestAcknowledgement(t *testing.T) {
 				s := &collector{ack: true, index: c.index}
 				d := open(t, map[string]string{"url": "http://h", "acknowledge": "true", "acknowledge.timeout": "10s",
 					"retry.timeout": "1m"})
-				splunk.DialWith(d, network.ServePipes(t, s).Dial)
+				d.Sink.Client.Transport.DialContext = network.ServePipes(t, s).Dial
 				n, err := d.Write(t.Context(), numbered(3))
 				if got := len(s.headers); got < c.requests || c.err == "" && got > c.requests {
 					t.Errorf("there were %d requests, want %d", got, c.requests)
 				}
 				if c.err != "" {
-					if n != 0 || !lost(err) || !strings.Contains(err.Error(), c.err) {
+					if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.err) {
 						t.Errorf("wrote %d: %v", n, err)
 					}
 				} else if n != 3 || err != nil || len(s.written()) != 3 {
@@ -314,25 +292,16 @@ func TestAcknowledgement(t *testing.T) {
 
 // TestSettings checks that wrong settings are refused, with the setting to change.
 func TestSettings(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"url":"h:8088"}`:         `"url"`,
-		`{"index":"{{ .Key"}`:      `"index"`,
-		`{"fields.a":"{{ .Key"}`:   `"fields.a"`,
-		`{"auth.hecToken":"a\nb"}`: `auth.hecToken`,
-		`{"auth.token":"a"}`:       `auth.hecToken`,
-		`{"headers.X-A":"a\nb"}`:   `headers.X-A`,
-		`{"tls.ca":"x"}`:           `tls.ca`,
-	} {
-		settings := map[string]string{"url": "http://h", "auth.hecToken": "x"}
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
-			t.Fatal(err)
-		}
-		d := &splunk.Destination{}
-		err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the error is %v, want %q", text, err, want)
-		}
-	}
+	builtintest.CheckSettings(t, splunk.Connector().NewDestination,
+		map[string]string{"url": "http://h", "auth.hecToken": "x"}, map[string]string{
+			`{"url":"h:8088"}`:         `"url"`,
+			`{"index":"{{ .Key"}`:      `"index"`,
+			`{"fields.a":"{{ .Key"}`:   `"fields.a"`,
+			`{"auth.hecToken":"a\nb"}`: `auth.hecToken`,
+			`{"auth.token":"a"}`:       `auth.hecToken`,
+			`{"headers.X-A":"a\nb"}`:   `headers.X-A`,
+			`{"tls.ca":"x"}`:           `tls.ca`,
+		})
 }
 
 // TestContract checks the contract of a destination.

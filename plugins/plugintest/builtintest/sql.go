@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"testing"
 
@@ -87,7 +86,7 @@ func (d *SQLDestination) CheckRefused(t testing.TB, all map[string]Refused) {
 		records[23] = c.Record
 		open, ctx := d.Open()
 		if n, err := open.Write(ctx, records); n != 23 || err == nil || !strings.Contains(err.Error(), c.Want) ||
-			LostWrite(err) {
+			Lost(err) {
 			t.Errorf("%s: wrote %d: %v", name, n, err)
 		}
 		if got := QuerySQL(t, d.DB, "SELECT count(*) FROM t"); got != "23" {
@@ -130,10 +129,4 @@ func (d *SQLDestination) CheckForgets(t testing.TB, settings map[string]string) 
 	if got := QuerySQL(t, d.DB, "SELECT count(*) FROM conduit_positions"); got != "0" {
 		t.Errorf("%s rows of positions are left", got)
 	}
-}
-
-// LostWrite reports whether an error blames no record.
-func LostWrite(err error) bool {
-	var lost interface{ Lost() bool }
-	return errors.As(err, &lost)
 }

@@ -120,7 +120,7 @@ func (s *SQLTables) CheckNames(t testing.TB, tooLong string) {
 	}
 	for want, r := range wrong {
 		d, ctx := s.Open("schema.evolution", "create")
-		if _, err := d.Write(ctx, []record.Record{r}); err == nil || LostWrite(err) ||
+		if _, err := d.Write(ctx, []record.Record{r}); err == nil || Lost(err) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -135,7 +135,7 @@ func (s *SQLTables) CheckMissing(t testing.TB) {
 		"x": "a"})}
 	d, ctx := s.Open()
 	_, err := d.Write(ctx, records)
-	if err == nil || LostWrite(err) ||
+	if err == nil || Lost(err) ||
 		!strings.Contains(err.Error(), "or set schema.evolution to create. To create it, run: CREATE") {
 		t.Fatalf("got %v", err)
 	}
@@ -225,7 +225,7 @@ func (s *SQLTables) CheckMapping(t testing.TB) {
 			row("shops", 1, record.OperationDelete, nil, nil)},
 	} {
 		d, ctx := s.Open(c.settings...)
-		if _, err := d.Write(ctx, []record.Record{c.record}); err == nil || LostWrite(err) ||
+		if _, err := d.Write(ctx, []record.Record{c.record}); err == nil || Lost(err) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

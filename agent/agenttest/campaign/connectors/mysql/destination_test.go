@@ -156,7 +156,7 @@ func engine(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int) ENGINE=MyISAM")
 	d, ctx := w.destination("positionTable", "conduit_positions")
 	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil ||
-		!strings.Contains(err.Error(), "its engine is MyISAM") || !builtintest.LostWrite(err) {
+		!strings.Contains(err.Error(), "its engine is MyISAM") || !builtintest.Lost(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -174,7 +174,7 @@ func lostAnswer(t *testing.T, s *server.MySQL) {
 			all = append(all, plugintest.Row(n+i, record.OperationCreate, nil, m{"n": n + i}))
 		}
 		done, err := d.Write(ctx, all)
-		if err != nil && !builtintest.LostWrite(err) {
+		if err != nil && !builtintest.Lost(err) {
 			t.Fatalf("a record is refused for a lost connection: %v", err)
 		}
 		n += done
@@ -227,7 +227,7 @@ func large(t *testing.T, s *server.MySQL) {
 		plugintest.Row(2, record.OperationCreate, nil, m{"x": strings.Repeat("y", 10<<20)}),
 		plugintest.Row(3, record.OperationCreate, nil, m{"x": strings.Repeat("z", 20<<20)})}
 	n, err := d.Write(ctx, all)
-	if n != 2 || err == nil || builtintest.LostWrite(err) {
+	if n != 2 || err == nil || builtintest.Lost(err) {
 		t.Errorf("wrote %d: %.200v", n, err)
 	}
 	if n, err := d.Write(ctx, all[:1]); n != 1 || err != nil {
@@ -243,7 +243,7 @@ func rights(t *testing.T, s *server.MySQL) {
 		".* TO reader@localhost")
 	d, ctx := w.destination("user", "reader", "password", "secret")
 	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil ||
-		!strings.Contains(err.Error(), "INSERT command denied") || !builtintest.LostWrite(err) {
+		!strings.Contains(err.Error(), "INSERT command denied") || !builtintest.Lost(err) {
 		t.Errorf("got %v", err)
 	}
 	wrong := sdk.Standard(mysql.Connector()).NewDestination()

@@ -64,7 +64,7 @@ func creates(w *world) {
 	w.exec("CREATE ROLE reader LOGIN")
 	d = w.destination(map[string]string{"schema.evolution": "create", "table": "s.other",
 		"url": strings.Replace(w.url(), "postgres@", "reader@", 1)})
-	if _, err := d.Write(d.ctx, []record.Record{r}); !builtintest.LostWrite(err) ||
+	if _, err := d.Write(d.ctx, []record.Record{r}); !builtintest.Lost(err) ||
 		!strings.Contains(err.Error(), "permission denied") {
 		w.Errorf("without a privilege: %v", err)
 	}
