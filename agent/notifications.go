@@ -40,6 +40,14 @@ func wireNotifications(ctx context.Context, a *Agent) error {
 		Changes:  &a.changes,
 		Log:      a.options.Log,
 	}
+	if isolation := a.Runner.Isolation; isolation != nil {
+		a.notifier.Backlogs = func(id string) map[string]spec.Backlog {
+			if running, _ := a.Runner.Pipeline(id); running != nil {
+				return isolation.Backlogs(running)
+			}
+			return nil
+		}
+	}
 	a.metrics.Silent, a.metrics.Notifications = a.Silence.All, a.notifier.Counts
 	return a.notifier.Begin(ctx)
 }

@@ -288,8 +288,8 @@ func (c *Config) declarations() []Setting {
 		{Key: "notify.command.timeout", Field: &c.Notify.Command.Timeout, Default: 30 * time.Second, Secrecy: Public,
 			Description: "How long the command may take before it is killed and tried again."},
 		{Key: "notify.kinds", Field: &c.Notify.Kinds, List: true, Example: "degraded,failing,recovered",
-			Values: []string{"degraded", "failing", "update-failed", "not-delivering", "silent", "recovered",
-				"file-problem", "file-accepted", "files-missing", "files-available", "cluster"},
+			Values: []string{"degraded", "failing", "update-failed", "not-delivering", "silent", "isolation-full",
+				"recovered", "file-problem", "file-accepted", "files-missing", "files-available", "cluster"},
 			Description: "Notifications that are sent, separated by commas. Empty: all."},
 		{Key: "notify.interval", Field: &c.Notify.Interval, Default: 15 * time.Minute,
 			Description: "Time in which at most one notification of a kind is sent for each pipeline or file. A " +

@@ -68,8 +68,8 @@ func TestProblems(t *testing.T) {
 			`conduit.yaml:1:1: api.http.socket-mode: "0999" is not an octal number such as 0660`},
 		{"item not one of", "notify.kinds: [degraded, dead]", nil, nil,
 			`conduit.yaml:1:1: notify.kinds: "dead" is not one of degraded, failing, update-failed, ` +
-				`not-delivering, silent, recovered, file-problem, file-accepted, files-missing, files-available, ` +
-				`cluster`},
+				`not-delivering, silent, isolation-full, recovered, file-problem, ` +
+				`file-accepted, files-missing, files-available, cluster`},
 		{"list", "log.level: [info]", nil, nil,
 			`conduit.yaml:1:1: log.level: a list is not one of trace, debug, info, warn, error`},
 		{"value for a group", "log: info", nil, nil, `conduit.yaml:1:1: log: must be a group of settings, not a value`},

@@ -26,7 +26,8 @@ type decider struct {
 	interval time.Duration
 	selected []Kind
 	state    func(pipeline string) (spec.State, bool)
-	run      string // distinguishes the ids of this process from those of others
+	backlogs func(pipeline string) map[string]spec.Backlog // nil: no destination is isolated
+	run      string                                        // distinguishes the ids of this process from those of others
 	serial   int
 	subjects map[string]*subject
 }
@@ -72,6 +73,8 @@ func (d *decider) event(now time.Time, e spec.Event) []Notification {
 		return d.decide(now, s, n)
 	// there was no problem before
 	case n.Kind == FilesAvailable && s.problem != FilesMissing, n.Kind == FileAccepted && s.problem == "":
+	case e.Reason == isolationFull && d.backlogs != nil:
+		d.subject(isolationFull + " " + e.Pipeline).failing = &n // until fullLogs sees it
 	case n.Kind == "":
 	default:
 		return d.decide(now, s, n)
@@ -96,7 +99,7 @@ func (d *decider) decide(now time.Time, s *subject, n Notification) []Notificati
 	} else if n.Kind != Failing {
 		s.failing = nil
 	}
-	if !slices.Contains(d.selected, n.Kind) {
+	if !slices.Contains(d.selected, n.Kind) || n.Kind == Recovered && (s.latest == "" || s.latest == Recovered) {
 		return nil
 	}
 	last := s.sent[n.Kind]
@@ -137,8 +140,13 @@ func (d *decider) tick(now time.Time) (all []Notification) {
 
 // changed returns the notifications that follow from the state of a pipeline with an open problem.
 func (d *decider) changed(now time.Time, s *subject, name string) []Notification {
-	id, ok := strings.CutPrefix(name, "pipeline ")
-	if !ok || s.problem == "" && s.failing == nil {
+	about, id, _ := strings.Cut(name, " ")
+	switch {
+	case s.problem == "" && s.failing == nil:
+		return nil
+	case about == isolationFull:
+		return d.fullLogs(now, s, id)
+	case about != "pipeline":
 		return nil
 	}
 	state, known := d.state(id)

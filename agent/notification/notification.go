@@ -22,6 +22,7 @@ const (
 	// a pipeline runs and delivers nothing: a stage retries, refuses or does not respond
 	NotDelivering  Kind = "not-delivering"
 	Silent         Kind = "silent"          // no source of a pipeline has read a record for longer than its max-silence
+	IsolationFull  Kind = "isolation-full"  // the log of an isolated destination is full
 	Recovered      Kind = "recovered"       // a pipeline works again after a notification of another kind
 	FileProblem    Kind = "file-problem"    // a pipeline file has a problem
 	FileAccepted   Kind = "file-accepted"   // a pipeline file is in order again
@@ -33,7 +34,7 @@ const (
 
 // Kinds returns the kinds that users can select.
 func Kinds() []Kind {
-	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, Recovered, FileProblem, FileAccepted,
+	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, IsolationFull, Recovered, FileProblem, FileAccepted,
 		FilesMissing, FilesAvailable, Cluster}
 }
 

@@ -28,6 +28,8 @@ type Notifier struct {
 	Interval time.Duration // in which a pipeline has one notification of a kind
 	Events   func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 	State    func(pipeline string) (spec.State, bool)
+	// Backlogs returns those of the isolated destinations of a pipeline, by id. nil: no destination is isolated.
+	Backlogs func(pipeline string) map[string]spec.Backlog
 	Here     func(pipeline string) bool // reports whether this agent must run the pipeline
 	Changes  *notify.Broadcast          // of events and states
 	Log      *slog.Logger
@@ -74,7 +76,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 
 // follow decides about notifications until ctx ends, and once after that.
 func (n *Notifier) follow(ctx context.Context, send func(Notification)) {
-	d := &decider{interval: n.Interval, selected: n.Selected, state: n.State, run: runID(),
+	d := &decider{interval: n.Interval, selected: n.Selected, state: n.State, backlogs: n.Backlogs, run: runID(),
 		subjects: map[string]*subject{}}
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()

@@ -23,6 +23,7 @@ type world struct {
 	mu       sync.Mutex
 	events   []spec.Event
 	states   map[string]spec.State
+	backlogs map[string]spec.Backlog     // of p
 	taken    []notification.Notification // notifications accepted by Send
 	refusals func(n int) error           // of the n-th attempt; nil accepts everything
 	attempts []time.Time
@@ -72,6 +73,14 @@ func (w *world) happens(pipeline, reason string, state spec.State) {
 	synctest.Wait()
 }
 
+// isolated records an event of the running pipeline p with the backlog of its isolated destination after it.
+func (w *world) isolated(reason string, backlog spec.Backlog) {
+	w.mu.Lock()
+	w.backlogs = map[string]spec.Backlog{"p:d": backlog}
+	w.mu.Unlock()
+	w.happens("p", reason, running)
+}
+
 // kinds returns the sent notifications, as "pipeline kind".
 func (w *world) kinds() string {
 	w.mu.Lock()
@@ -97,6 +106,11 @@ func follow(t *testing.T, w *world, f func(), change ...func(*notification.Notif
 				defer w.mu.Unlock()
 				s, ok := w.states[id]
 				return s, ok
+			},
+			Backlogs: func(string) map[string]spec.Backlog {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return w.backlogs
 			},
 			Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		}
@@ -126,6 +140,8 @@ var (
 	stalled = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
 		Stall: &spec.Stall{Reason: "DestinationStuck"}}
 	stopped = spec.State{Phase: spec.PhaseStopped}
+
+	full = spec.Backlog{Full: spec.IsolationBlocks, Text: "3 records wait"}
 )
 
 // Events of a pipeline are sent in order, and its recovery after it has worked for a while.
@@ -173,7 +189,33 @@ func TestKinds(t *testing.T) {
 			w.happens("", "FileRejected", stopped)
 			w.happens("", "FileAccepted", stopped)
 		}, "file-problem, file-accepted"},
-		"other events": {func(w *world) { w.happens("p", "Started", running); w.happens("p", "Stopped", stopped) }, ""},
+		"a full log": {func(w *world) {
+			w.isolated("IsolationFull", full)
+			w.isolated("Failed", full)
+			time.Sleep(time.Minute)
+			w.isolated("IsolationRoom", spec.Backlog{})
+		}, "p isolation-full, p recovered"},
+		"a full log of a pipeline that is restarted": {func(w *world) {
+			w.isolated("IsolationFull", full)
+			time.Sleep(time.Minute)
+			w.isolated("Started", spec.Backlog{})
+			w.isolated("IsolationFull", full)
+			time.Sleep(time.Minute)
+		}, "p isolation-full"},
+		"a full log of a pipeline that fails": {func(w *world) {
+			w.isolated("IsolationFull", full)
+			time.Sleep(10 * time.Second)
+			w.backlogs = nil
+			w.happens("p", "Degraded", degraded)
+			time.Sleep(time.Minute)
+		}, "p isolation-full, p degraded"},
+		"a full log of a pipeline that stops": {func(w *world) {
+			w.isolated("IsolationFull", full)
+			w.happens("p", "Stopped", stopped)
+			w.isolated("Started", spec.Backlog{})
+		}, "p isolation-full"},
+		"a log that is full for a moment": {func(w *world) { w.isolated("IsolationFull", spec.Backlog{}) }, ""},
+		"other events":                    {func(w *world) { w.happens("p", "Started", running); w.happens("p", "Stopped", stopped) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{}
@@ -241,6 +283,15 @@ func TestSelected(t *testing.T) {
 		w.happens("p", "Degraded", degraded)
 	}, func(n *notification.Notifier) { n.Selected = kinds })
 	if got := w.kinds(); got != "p degraded" {
+		t.Errorf("sent %q", got)
+	}
+	w = &world{}
+	follow(t, w, func() {
+		w.happens("p", "UpdateFailed", behind)
+		w.happens("p", "Started", running)
+		time.Sleep(10 * time.Second)
+	}, func(n *notification.Notifier) { n.Selected = kinds })
+	if got := w.kinds(); got != "" {
 		t.Errorf("sent %q", got)
 	}
 	if _, err := notification.ParseKinds("degraded,dead"); err == nil ||
