@@ -191,8 +191,7 @@ func TestKinds(t *testing.T) {
 		}, "file-problem, file-accepted"},
 		"a full log": {func(w *world) {
 			w.isolated("IsolationFull", full)
-			w.isolated("Failed", full)
-			time.Sleep(time.Minute)
+			time.Sleep(time.Hour)
 			w.isolated("IsolationRoom", spec.Backlog{})
 		}, "p isolation-full, p recovered"},
 		"a full log of a pipeline that is restarted": {func(w *world) {
