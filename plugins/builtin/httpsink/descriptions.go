@@ -2,8 +2,8 @@
 
 package httpsink
 
-// Descriptions has the descriptions of fields, as texts.Description finds them.
-const Descriptions = "" +
+// descriptions has the descriptions of fields, as texts.Description finds them.
+const descriptions = "" +
 	"\nhttpsink.Settings\n" +
 	"headers: Headers of the requests, by name.\n" +
 	"compression: Compression of bodies.\n" +

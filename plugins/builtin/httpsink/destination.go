@@ -30,10 +30,10 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// Described returns the settings of a destination. all is a struct that embeds Settings, and descriptions has those of
+// Described returns the settings of a destination. all is a struct that embeds Settings, and own has the descriptions of
 // its own fields.
-func Described(all any, descriptions string) sdk.Parameters {
-	return sdk.Described(all, descriptions+Descriptions+httpclient.Descriptions+common.Descriptions)
+func Described(all any, own string) sdk.Parameters {
+	return sdk.Described(all, own+descriptions+httpclient.Descriptions+common.Descriptions)
 }
 
 // WithHeader returns the settings with one more header.
