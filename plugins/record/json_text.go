@@ -54,8 +54,8 @@ func isPlain(x uint64) bool {
 	return (x|control|zero)&highs == 0
 }
 
-// appendText appends a text in quotes: unchanged, or as base64 if it is not UTF-8.
-func appendText(dst []byte, s string) []byte {
+// AppendJSONText appends a text as AppendValue does: as a JSON string, in base64 if it is not UTF-8.
+func AppendJSONText(dst []byte, s string) []byte {
 	start := len(dst)
 	dst, valid := appendQuoted(dst, s)
 	if !valid {

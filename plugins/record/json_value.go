@@ -32,7 +32,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case nil:
 		return append(dst, "null"...), nil
 	case string:
-		return appendText(dst, v), nil
+		return AppendJSONText(dst, v), nil
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	case float64:
@@ -188,7 +188,7 @@ func appendStrings(dst []byte, s []string) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, v)
+		dst = AppendJSONText(dst, v)
 	}
 	return append(dst, ']')
 }
@@ -200,7 +200,7 @@ func appendTexts(dst []byte, m map[string]string) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(appendString(dst, k), ':')
-		dst = appendText(dst, m[k])
+		dst = AppendJSONText(dst, m[k])
 	}
 	return append(dst, '}')
 }
@@ -213,7 +213,7 @@ func appendJSONNumber(dst []byte, n json.Number) []byte {
 	if IsNumber(string(n)) {
 		return append(dst, n...)
 	}
-	return appendText(dst, string(n))
+	return AppendJSONText(dst, string(n))
 }
 
 // appendFloat writes the shortest text that parses to f, with an exponent only where ECMAScript has one.

@@ -13,8 +13,12 @@ import (
 // part is text, or an expression to print.
 type part struct {
 	text string
-	eval expression // nil: text
+	eval expression // nil: text, or json
+	json encoder    // nil: text, or eval
 }
+
+// encoder appends the JSON form of something. It returns false where an expression does.
+type encoder func(dst []byte, r *record.Record) ([]byte, bool)
 
 // expression is evaluated without text/template. It returns false for values that only text/template can handle. The
 // template is then executed by text/template, so that results and errors are always the same.
@@ -56,6 +60,10 @@ func (c compiler) parts(root *parse.ListNode) []part {
 			parts = append(parts, part{text: string(n.Text)})
 		case *parse.CommentNode:
 		case *parse.ActionNode:
+			if j := c.json(n.Pipe); j != nil {
+				parts = append(parts, part{json: j})
+				continue
+			}
 			e := c.pipe(n.Pipe)
 			if e == nil {
 				return nil

@@ -120,7 +120,14 @@ func (t *Template) appendDirect(dst []byte, r *record.Record) ([]byte, bool) {
 	out := dst
 	for i := range t.direct {
 		p := &t.direct[i]
-		if p.eval == nil {
+		var ok bool
+		switch {
+		case p.json != nil:
+			if out, ok = p.json(out, r); !ok {
+				return dst, false
+			}
+			continue
+		case p.eval == nil:
 			out = append(out, p.text...)
 			continue
 		}

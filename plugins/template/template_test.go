@@ -1,8 +1,11 @@
 package template_test
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +195,10 @@ func TestDirectAccessIsTheTemplate(t *testing.T) {
 	calls := []string{"eq %s %s", "ne %s %s", "lt %s %s", "le %s %s", "gt %s %s", "ge %s %s", "and %s %s", "or %s %s",
 		"contains %s %s", "hasPrefix %s %s", "hasSuffix %s %s"}
 	texts := slices.Clone(operands)
+	for _, a := range append(operands, `.Payload.After`, `.Position`, `.Metadata`, `.Payload`, `.`) {
+		texts = append(texts, "toJson "+a, "mustToJson "+a, a+" | toJson", a+" | toString | toJson", "toJson "+a+" | len",
+			`eq (toJson `+a+`) "x"`, "and (toJson "+a+") 1", "toJson ("+a+")", "$x := toJson "+a, a+` | toJson "x"`)
+	}
 	for i, call := range calls {
 		for j, a := range operands {
 			for k, b := range operands {
@@ -208,13 +215,39 @@ func TestDirectAccessIsTheTemplate(t *testing.T) {
 		return r
 	}
 	records := []*record.Record{sample(), {}, other(nil), other("text"), other(""), other(2.5), other(int64(0)),
-		other(1), other(true), other([]any{}), other(map[string]any{"x": ""})}
+		other(1), other(true), other([]any{}), other(map[string]any{"x": ""}), other("caf\xe9 <&>\u2028\""),
+		other(json.Number("1e3")), other(math.NaN()), other([]byte{0xff}), other(time.Unix(1, 0).UTC()),
+		other(uint8(1)), other(errors.New("x"))}
 	for i, text := range texts {
-		strict, r := i%2 == 0, records[i%len(records)]
-		got, gotErr := run("<{{ "+text+" }}>", strict, r)
-		want, wantErr := run("<{{ with $ }}{{ "+text+" }}{{ end }}>", strict, r)
-		if got != want || (gotErr == nil) != (wantErr == nil) {
-			t.Errorf("%s of %v: %q, %v; text/template makes %q, %v", text, r, got, gotErr, want, wantErr)
+		with := records[i%len(records):][:1]
+		if strings.Contains(text, "oJson") {
+			with = records
+		}
+		for _, r := range with {
+			strict := i%2 == 0
+			got, gotErr := run("<{{ "+text+" }}>", strict, r)
+			want, wantErr := run("<{{ with $ }}{{ "+text+" }}{{ end }}>", strict, r)
+			if got != want || (gotErr == nil) != (wantErr == nil) {
+				t.Errorf("%s of %v: %q, %v; text/template makes %q, %v", text, r, got, gotErr, want, wantErr)
+			}
+		}
+	}
+}
+
+// Objects that are too large or nested too deep for a function are refused by a template of one action, too.
+func TestJSONOfLargeObjects(t *testing.T) {
+	deep := map[string]any{}
+	for range 150 {
+		deep = map[string]any{"x": deep}
+	}
+	many, names := make([]any, 100_001), make([]string, 100_001)
+	for name, v := range map[string]any{"deep": deep, "many values": many, "many texts": names,
+		"long text": strings.Repeat("x", 17<<20)} {
+		r := &record.Record{After: record.Structured(map[string]any{"v": v})}
+		for _, text := range []string{"toJson .Payload.After", "toJson .Payload.After.v"} {
+			if out, err := run("{{ "+text+" }}", false, r); err == nil {
+				t.Errorf("%s of %s: %d bytes", text, name, len(out))
+			}
 		}
 	}
 }
@@ -235,7 +268,9 @@ func run(text string, strict bool, r *record.Record) (string, error) {
 func TestDirectAccessTakesNoMemory(t *testing.T) {
 	r := sample()
 	r.After = record.Raw([]byte("a line"))
-	tpl, err := template.Parse(`{{ printf "%s" .Payload.After }} of {{ .Metadata.m }}`, template.Strict)
+	r.Key = record.Structured(map[string]any{"id": 7, "x": "<"})
+	tpl, err := template.Parse(`{{ printf "%s" .Payload.After }} of {{ index .Metadata "m" | toJson }} `+
+		`{{ toJson .Key }}`, template.Strict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +281,7 @@ func TestDirectAccessTakesNoMemory(t *testing.T) {
 	var timeLimit template.TimeLimit
 	buf := make([]byte, 0, 100)
 	if n := testing.AllocsPerRun(100, func() {
-		if out, err := tpl.Append(&timeLimit, buf, r); err != nil || string(out) != "a line of v" {
+		if out, err := tpl.Append(&timeLimit, buf, r); err != nil || string(out) != `a line of "v" {"id":7,"x":"\u003c"}` {
 			t.Errorf("%q, %v", out, err)
 		}
 		if ok, err := c.Match(&timeLimit, r); !ok || err != nil {

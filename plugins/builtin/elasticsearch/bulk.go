@@ -77,8 +77,8 @@ func (b *bulk) Encode(dst []byte, r *record.Record, number common.RecordID) (ite
 		operation = "create"
 	}
 	dst = append(append(dst, `{"`...), operation...)
-	dst = httpsink.AppendString(append(dst, `":{"_index":`...), string(index))
-	dst = httpsink.AppendString(append(dst, `,"_id":`...), id)
+	dst = record.AppendJSONText(append(dst, `":{"_index":`...), string(index))
+	dst = record.AppendJSONText(append(dst, `,"_id":`...), id)
 	dst = append(dst, "}}\n"...)
 	if !deletes {
 		if dst, err = b.appendDocument(dst, r); err != nil {

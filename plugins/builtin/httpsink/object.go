@@ -31,11 +31,11 @@ func AppendObject(dst []byte, payload record.Data, message string, more ...Membe
 		if has(m.Name) {
 			continue
 		}
-		added = append(AppendString(added, m.Name), ':')
+		added = append(record.AppendJSONText(added, m.Name), ':')
 		if m.Number {
 			added = append(added, m.Text...)
 		} else {
-			added = AppendString(added, m.Text)
+			added = record.AppendJSONText(added, m.Text)
 		}
 		added = append(added, ',')
 	}
@@ -77,14 +77,8 @@ func appendObject(
 	if !utf8.Valid(raw) {
 		return dst, nil, errors.New("cannot write the record: its payload is neither structured nor UTF-8 text")
 	}
-	dst = append(AppendString(append(dst, '{'), message), ':')
-	return append(AppendString(dst, string(raw)), '}'), func(name string) bool { return name == message }, nil
-}
-
-// AppendString appends a JSON string.
-func AppendString(dst []byte, text string) []byte {
-	dst, _ = record.AppendValue(dst, text)
-	return dst
+	dst = append(record.AppendJSONText(append(dst, '{'), message), ':')
+	return append(record.AppendJSONText(dst, string(raw)), '}'), func(name string) bool { return name == message }, nil
 }
 
 // TimeOf returns the time of creation of a record, or else the time of reading.

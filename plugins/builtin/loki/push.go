@@ -140,8 +140,8 @@ func (p *push) appendMembers(
 			dst = append(dst, ',')
 		}
 		none = false
-		dst = append(httpsink.AppendString(dst, m.name), ':')
-		dst = httpsink.AppendString(dst, string(p.buf))
+		dst = append(record.AppendJSONText(dst, m.name), ':')
+		dst = record.AppendJSONText(dst, string(p.buf))
 	}
 	return append(dst, '}'), none, nil
 }
@@ -167,7 +167,7 @@ func (p *push) appendLine(dst []byte, r *record.Record) (_ []byte, err error) {
 	if !utf8.Valid(p.buf) {
 		return dst, errors.New("cannot write the record: its line is not UTF-8 text")
 	}
-	return httpsink.AppendString(dst, string(p.buf)), nil
+	return record.AppendJSONText(dst, string(p.buf)), nil
 }
 
 // Body implements httpsink.Dialect.

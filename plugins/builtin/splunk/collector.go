@@ -98,8 +98,8 @@ func (c *collector) appendMembers(dst []byte, all []member, r *record.Record) (_
 		if len(c.buf) == 0 {
 			continue
 		}
-		dst = append(httpsink.AppendString(dst, m.name), ':')
-		dst = append(httpsink.AppendString(dst, string(c.buf)), ',')
+		dst = append(record.AppendJSONText(dst, m.name), ':')
+		dst = append(record.AppendJSONText(dst, string(c.buf)), ',')
 	}
 	return dst, nil
 }
@@ -119,7 +119,7 @@ func appendEvent(dst []byte, r *record.Record) ([]byte, error) {
 	case !utf8.Valid(raw):
 		return dst, errors.New("cannot send the record: its payload is neither structured nor UTF-8 text")
 	}
-	return httpsink.AppendString(dst, string(raw)), nil
+	return record.AppendJSONText(dst, string(raw)), nil
 }
 
 // Body implements httpsink.Dialect.
