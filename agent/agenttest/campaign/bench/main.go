@@ -57,12 +57,13 @@ type bench struct {
 	ours       []float64 // figures of the agent's last run in these
 	bare       float64   // records/s of the last case without an agent
 	group      string    // directory of the control group for agents, empty for none
+	pinned     bool      // agents run on the first CPU
 }
 
 // suites returns all suites, including the comparison with a Conduit if its executable is named.
 func suites(conduit string) []suite {
 	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency,
-		fairness, sharing, ackLag, loop, processors, stages, kept, modules, connectors, peers, rivals(conduit)}
+		fairness, sharing, ackLag, loop, processors, stages, kept, modules, connectors, peers, rivals(conduit), containers}
 	if conduit != "" {
 		all = append(all, beside(conduit))
 	}

@@ -90,6 +90,9 @@ func removeGroup(ctx context.Context, group string) error {
 
 // command returns the command that runs the binary, in the control group if there is one.
 func (b *bench) command(ctx context.Context, args ...string) *exec.Cmd {
+	if b.pinned {
+		return exec.CommandContext(ctx, "taskset", append([]string{"-c", "0", b.binary}, args...)...)
+	}
 	if b.group == "" {
 		return exec.CommandContext(ctx, b.binary, args...)
 	}

@@ -130,7 +130,7 @@ func (b *bench) byAgent(ctx context.Context, m moving) (f footprint, err error) 
 	if err != nil {
 		return f, err
 	}
-	f, err = b.until(ctx, a.Process.Pid)
+	f, err = b.until(ctx, a.Process.Pid, b.toFile())
 	return f, a.stop(err)
 }
 
@@ -152,7 +152,7 @@ func (b *bench) byRival(ctx context.Context, m moving, p program) ([]float64, er
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	f, err := b.until(ctx, cmd.Process.Pid)
+	f, err := b.until(ctx, cmd.Process.Pid, b.toFile())
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	patience := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 	_ = cmd.Wait() // the exit code of another program does not matter
@@ -231,10 +231,22 @@ const (
 	stalled = 20 * time.Second
 )
 
+// progress is what is known of the output of a process.
+type progress struct {
+	size    func() int64 // it grows
+	arrived func() bool  // reports whether the output is complete
+	goesOn  func() bool  // reports whether there is more input to come; nil: there is not
+}
+
+// toFile is the progress of a process that writes the output of a flow.
+func (b *bench) toFile() progress {
+	out := output{b.path(outputOf(0))}
+	return progress{size: out.size, arrived: func() bool { return out.countable() >= b.records }}
+}
+
 // until measures the process from its first output until the output is complete and the process quiet, or until the
 // process ends. The time ends with the last output, CPU time and memory include what follows.
-func (b *bench) until(ctx context.Context, pid int) (f footprint, err error) {
-	out := output{b.path(outputOf(0))}
+func (b *bench) until(ctx context.Context, pid int, out progress) (f footprint, err error) {
 	f.records = float64(b.records)
 	var begin, changed time.Time
 	var first, last int64
@@ -261,7 +273,8 @@ func (b *bench) until(ctx context.Context, pid int) (f footprint, err error) {
 			}
 		case size != last:
 			changed, last = now, size
-		case now.Sub(changed) > stalled, now.Sub(changed) > quiet && b.arrived(out):
+		case out.goesOn != nil && out.goesOn():
+		case now.Sub(changed) > stalled, now.Sub(changed) > quiet && out.arrived():
 			ended = true
 		}
 		switch {
@@ -279,9 +292,6 @@ func (b *bench) until(ctx context.Context, pid int) (f footprint, err error) {
 	}
 	return f, nil
 }
-
-// arrived reports whether as many lines as records are in the output.
-func (b *bench) arrived(out output) bool { return out.countable() >= b.records }
 
 // processTime returns the CPU time that a child process has used, and whether it ended.
 func processTime(pid int) (used time.Duration, ended bool, err error) {

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"path/filepath"
+)
 
 // The configurations of the rivals, with the batches and buffers that make them fast. Paths are relative to the
 // working directory where the program allows it.
@@ -107,4 +110,59 @@ func benthosGenerator(_ string, n int) string {
 
 func benthosOutput() string {
 	return "output: {file: {path: " + outputOf(0) + ", codec: lines}}\n"
+}
+
+// vlagentContainers makes vlagent ask the API of Kubernetes for the pods, as it does on a node, and send JSON.
+func vlagentContainers(dir string, r *receiver) string {
+	return "-kubernetesCollector -kubernetesCollector.logsPath=" + filepath.Join(dir, "containers") +
+		" -remoteWrite.format=jsonline -remoteWrite.url=" + r.url() + " -tmpDataPath=" + filepath.Join(dir, "tmp") +
+		" -httpListenAddr=127.0.0.1:0"
+}
+
+// telegrafContainers sends lines as they are: Telegraf has no parser for the format.
+func telegrafContainers(_ string, r *receiver) string {
+	return fmt.Sprintf(`[agent]
+interval = "1s"
+flush_interval = "1s"
+metric_batch_size = 10000
+metric_buffer_limit = 200000
+omit_hostname = true
+quiet = true
+[[inputs.tail]]
+files = ["pods/*/*/*.log"]
+initial_read_offset = "beginning"
+max_undelivered_lines = 100000
+data_format = "value"
+data_type = "string"
+[[outputs.http]]
+url = "%s"
+data_format = "json"
+use_batch_format = true
+`, r.url())
+}
+
+// syslogNGContainers sends lines as they are.
+func syslogNGContainers(dir string, r *receiver) string {
+	return fmt.Sprintf(`@version: 3.38
+options { stats-freq(0); log-fifo-size(200000); log-msg-size(65536); };
+log {
+  source { wildcard-file(base-dir("%[1]s/pods") filename-pattern("*.log") recursive(yes) max-files(200)
+    flags(no-parse) log-fetch-limit(1000) log-iw-size(200000)); };
+  destination { http(url("%[2]s") method("POST") body("${MSG}") delimiter("\n") batch-lines(5000) batch-timeout(1000)); };
+  flags(flow-control);
+};
+`, dir, r.url())
+}
+
+// rsyslogContainers sends lines as they are over TCP: Debian's rsyslog has no module for HTTP.
+func rsyslogContainers(dir string, r *receiver) string {
+	return fmt.Sprintf(`global(workDirectory="%[1]s" maxMessageSize="64k")
+module(load="imfile" mode="inotify")
+main_queue(queue.size="200000" queue.dequeueBatchSize="4096")
+template(name="line" type="string" string="%%msg%%\n")
+input(type="imfile" file="%[1]s/pods/*/*/*.log" tag="bench" ruleset="send" addMetadata="off")
+ruleset(name="send") {
+  action(type="omfwd" target="127.0.0.1" port="%[2]d" protocol="tcp" template="line")
+}
+`, dir, r.port())
 }

@@ -17,7 +17,9 @@ type rival struct {
 	name string // of the executable
 	// goPackage is a package of the Go module at version, with build tags; "" for a package of Debian.
 	goPackage, module, version, tags string
-	debian                           string
+	debian                           string // packages, separated by spaces
+	// variant distinguishes executables of the same version with other tags or packages.
+	variant string
 	// arguments returns the arguments for a configuration file in dir. root is the directory of an unpacked package.
 	arguments func(root, dir, config string) []string
 	// run replaces arguments and the search for the executable.
@@ -50,8 +52,23 @@ var (
 		arguments: func(_, _, config string) []string { return []string{"run", config} }}
 )
 
+// The rivals in the cases of logs of containers.
+var (
+	vlagent = rival{name: "vlagent", module: "github.com/VictoriaMetrics/VictoriaLogs", version: "v1.52.2",
+		goPackage: "github.com/VictoriaMetrics/VictoriaLogs/app/vlagent",
+		arguments: func(_, _, config string) []string {
+			text, _ := os.ReadFile(config) // its configuration is its arguments
+			return strings.Fields(string(text))
+		}}
+	telegrafHTTP = rival{name: "telegraf", module: telegraf.module, version: telegraf.version,
+		goPackage: telegraf.goPackage, variant: "http", tags: "custom,inputs.tail,outputs.http,parsers.value,serializers.json",
+		arguments: telegraf.arguments}
+	syslogNGHTTP = rival{name: "syslog-ng", debian: "syslog-ng-core syslog-ng-mod-http", variant: "http",
+		arguments: syslogNG.arguments}
+)
+
 // allRivals are the programs that -rivals installs.
-var allRivals = []*rival{&rsyslog, &syslogNG, &telegraf, &benthos}
+var allRivals = []*rival{&rsyslog, &syslogNG, &telegraf, &benthos, &vlagent, &telegrafHTTP, &syslogNGHTTP}
 
 // pinned describes the versions for the title of the table.
 func pinned() string {
@@ -135,6 +152,9 @@ func (r *rival) cached() (string, error) {
 	if r.version != "" {
 		name += "-" + r.version
 	}
+	if r.variant != "" {
+		name += "-" + r.variant
+	}
 	return filepath.Join(cache, "conduit-bench", name), err
 }
 
@@ -185,8 +205,9 @@ func (r *rival) unpack(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "archives", "partial"), 0o755); err != nil {
 		return err
 	}
-	if err := quietly(ctx, dir, nil, "apt-get", "install", "--download-only", "--yes", "--no-install-recommends",
-		"-o", "Debug::NoLocking=1", "-o", "Dir::Cache::archives="+filepath.Join(dir, "archives"), r.debian); err != nil {
+	args := append([]string{"install", "--download-only", "--yes", "--no-install-recommends", "-o", "Debug::NoLocking=1",
+		"-o", "Dir::Cache::archives=" + filepath.Join(dir, "archives")}, strings.Fields(r.debian)...)
+	if err := quietly(ctx, dir, nil, "apt-get", args...); err != nil {
 		return err
 	}
 	packages, err := filepath.Glob(filepath.Join(dir, "archives", "*.deb"))

@@ -105,7 +105,7 @@ func TestUntilNothingToMeasure(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := b.until(t.Context(), cmd.Process.Pid)
+		_, err := b.until(t.Context(), cmd.Process.Pid, b.toFile())
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if err == nil || err.Error() != want {
