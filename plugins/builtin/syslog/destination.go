@@ -2,18 +2,15 @@ package syslog
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"slices"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/sockets"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/syslog"
@@ -57,11 +54,7 @@ type Destination struct {
 	parts     parts
 	timeLimit template.TimeLimit
 	host      string // name of this machine
-	tls       *tls.Config
-
-	mu      sync.Mutex
-	conn    *connection // guarded by mu; nil when not connected
-	pending []*sending  // guarded by mu: unacknowledged messages in order; all were sent over conn, if it is not nil
+	sender    *sockets.Sender
 }
 
 // parts are the templates of a message.
@@ -105,8 +98,11 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 				Message: fmt.Sprintf("must be one of %v, or a template", part.known)}
 		}
 	}
-	if d.tls, err = s.Client(); err == nil {
-		d.tls.ServerName = host
+	d.sender = &sockets.Sender{Network: s.Protocol, Address: s.Address, Timeout: s.Timeout, RetryFor: s.RetryFor}
+	secure, err := s.Client()
+	if err == nil && s.Protocol == "tls" {
+		secure.ServerName = host
+		d.sender.Network, d.sender.TLS = "tcp", secure
 	}
 	return err
 }
@@ -132,16 +128,14 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	}
 	d.timeLimit.Begin(ctx)
 	messages, refused := d.messages(ctx, records)
-	for done := range messages {
-		if err := d.again(ctx, func() error { return d.packet(ctx, messages[done]) }); err != nil {
-			return done, err
-		}
+	if n, err := d.sender.Write(ctx, messages); err != nil {
+		return n, err
 	}
 	return len(messages), refused
 }
 
 // Overlaps reports whether Begin can send more records before earlier ones are acknowledged.
-func (d *Destination) Overlaps() bool { return d.settings.Protocol != "udp" }
+func (d *Destination) Overlaps() bool { return !d.sender.Packets() }
 
 // Begin sends the records over the connection, if there is one. The result waits until they are acknowledged. After a
 // lost connection it reconnects and sends all unacknowledged messages again.
@@ -151,24 +145,7 @@ func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, 
 	if len(messages) == 0 {
 		return 0, nil, refused
 	}
-	s := &sending{messages: messages}
-	d.begin(s)
-	return len(messages), func(ctx context.Context) (int, error) {
-		defer d.forget(s)
-		if err := d.again(ctx, func() error { return d.finish(ctx, s) }); err != nil {
-			return 0, err
-		}
-		return len(messages), nil
-	}, refused
-}
-
-// batch returns the number of messages to send with one write.
-func batch(messages [][]byte) (n int) {
-	const most = 64 << 10
-	for size := 0; n < len(messages) && (n == 0 || size < most); n++ {
-		size += len(messages[n])
-	}
-	return n
+	return len(messages), d.sender.Begin(messages), refused
 }
 
 // messages converts the records up to the first one that has no valid message, and returns its error.
@@ -233,34 +210,10 @@ func (d *Destination) frame(b []byte) []byte {
 	return append(append(strconv.AppendInt(nil, int64(len(b)), 10), ' '), b...)
 }
 
-// again calls try until it succeeds, and retries only after temporary failures.
-func (d *Destination) again(ctx context.Context, try func() error) error {
-	var pause common.Backoff
-	for begin := time.Now(); ; {
-		err := try()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return sdk.Unavailable(ctx.Err())
-		case d.settings.Protocol == "udp" && isTooLong(err):
-			return fmt.Errorf("cannot send the record: it is too long for UDP: %w", err)
-		case time.Since(begin) >= d.settings.RetryFor:
-			return sdk.Unavailable(fmt.Errorf("cannot send: %w", err))
-		}
-		sdk.Logger(ctx).Warn("cannot send, retrying", "err", err)
-		if err := pause.Wait(ctx); err != nil {
-			return sdk.Unavailable(err)
-		}
-	}
-}
-
 // Teardown disconnects.
 func (d *Destination) Teardown(context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.close()
+	if d.sender != nil {
+		d.sender.Close()
+	}
 	return nil
 }
-
-func isTooLong(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }

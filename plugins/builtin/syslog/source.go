@@ -3,18 +3,14 @@ package syslog
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/sockets"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -73,19 +69,13 @@ type Source struct {
 	sdk.SourceBase
 
 	settings sourceSettings
-	log      *slog.Logger
 	zone     *time.Location
-	tls      *tls.Config // nil: no TLS
 	numbers  common.Numbers
-	inbox    *inbox
 	latest   progress.Latest
 	cut      atomic.Int64 // number of truncated messages
 
-	listener net.Listener   // nil: no TCP
-	packets  net.PacketConn // nil: no UDP
-	running  sync.WaitGroup
-	mu       sync.Mutex
-	conns    map[net.Conn]struct{} // guarded by mu; nil after Teardown
+	server  *sockets.Server // nil before Open
+	packets net.PacketConn  // nil: no UDP
 }
 
 // Parameters returns the descriptions of the settings.
@@ -100,149 +90,56 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 
 // Open starts listening.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
-	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting, sdk.NewBuffer(ctx)), map[net.Conn]struct{}{}
 	if s.numbers, err = common.NewNumbers(pos); err != nil {
 		return err
 	}
 	if s.zone, err = time.LoadLocation(s.settings.Zone); err != nil {
 		return err
 	}
-	if s.tls, err = s.settings.Server(); err != nil {
+	s.server = &sockets.Server{
+		Acceptor: sockets.Acceptor{Log: sdk.Logger(ctx), Limit: s.settings.Connections},
+		Inbox:    sockets.NewInbox(s.settings.Waiting, sdk.NewBuffer(ctx)),
+		Idle:     s.settings.Idle, MaxBytes: s.settings.MaxBytes, Framing: s.settings.framing,
+	}
+	if s.server.TLS, err = s.settings.Server(); err != nil {
 		return err
 	}
-	if s.tls != nil {
-		s.tls.NextProtos = nil // no protocols of HTTP
+	if s.server.TLS != nil {
+		s.server.TLS.NextProtos = nil // no protocols of HTTP
 	}
 	if s.settings.has("tcp") {
-		if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address); err != nil {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address)
+		if err != nil {
 			return fmt.Errorf("cannot receive messages: %w", err)
 		}
-		s.running.Go(s.accept)
+		s.server.Serve(l)
 	}
 	if s.settings.has("udp") {
 		if s.packets, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp", s.settings.Address); err != nil {
 			return fmt.Errorf("cannot receive messages: %w", err)
 		}
-		_ = s.packets.(*net.UDPConn).SetReadBuffer(udpBuffer) // as large as the kernel allows
-		s.running.Go(s.receive)
+		s.server.ServePackets(s.packets)
 	}
 	s.latest.Note("")
 	return nil
 }
 
-const udpBuffer = 4 << 20
-
-// accept accepts connections.
-func (s *Source) accept() {
-	for {
-		c, err := s.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // for example when no file descriptor is left
-			s.log.Warn("cannot accept a connection", "err", err)
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		if s.tls != nil {
-			c = tls.Server(c, s.tls)
-		}
-		if !s.admit(c) {
-			_ = c.Close()
-			continue
-		}
-		s.running.Go(func() { s.serve(c) })
-	}
-}
-
-func (s *Source) admit(c net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conns == nil {
-		return false
-	}
-	if len(s.conns) >= s.settings.Connections || !common.TakeConnection() {
-		s.log.Warn("connection closed, because the number of connections has reached limit.connections, or half of "+
-			"the file descriptors of the agent", "remote", c.RemoteAddr().String())
-		return false
-	}
-	s.conns[c] = struct{}{}
-	return true
-}
-
-// serve receives messages over a connection until it ends.
-func (s *Source) serve(c net.Conn) {
-	defer func() {
-		_ = c.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		common.ReleaseConnection()
-		delete(s.conns, c)
-	}()
-	protocol := "tcp"
-	if s.tls != nil {
-		protocol = "tls"
-	}
-	remote, frames := hostOf(c.RemoteAddr()), newFrames(c, s.settings.MaxBytes)
-	for {
-		if s.settings.Idle > 0 {
-			_ = c.SetReadDeadline(time.Now().Add(s.settings.Idle))
-		}
-		b, err := frames.next()
-		if len(b) > 0 && !s.inbox.put(received{remote, protocol, b, frames.cut}) {
-			return
-		}
-		if err != nil {
-			if !isEnd(err) {
-				s.log.Warn("connection closed", "remote", remote, "err", err)
-			}
-			return
-		}
-	}
-}
-
-// receive receives packets.
-func (s *Source) receive() {
-	buf := make([]byte, 64<<10)
-	for {
-		n, from, err := s.packets.ReadFrom(buf)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			s.log.Warn("cannot receive", "err", err)
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		s.inbox.offer(received{hostOf(from), "udp", slices.Clone(buf[:min(n, s.settings.MaxBytes)]),
-			n > s.settings.MaxBytes})
-	}
-}
-
-func hostOf(a net.Addr) string {
-	host, _, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	return host
-}
-
 // Read returns messages as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	const most = 1000
-	all, err := s.inbox.take(ctx, most)
+	all, err := s.server.Inbox.Take(ctx, most)
 	if err != nil {
 		return nil, err
 	}
 	records, parser := make([]record.Record, len(all)), syslog.Parser{Zone: s.zone, Now: time.Now()}
 	for i, m := range all {
-		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.message)}
+		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.Message)}
 		if !s.settings.Raw {
-			r.After = record.Structured(parse(&parser, m.message))
+			r.After = record.Structured(parse(&parser, m.Message))
 		}
-		r.Metadata.Set("syslog.remote", m.remote)
-		r.Metadata.Set("syslog.protocol", m.protocol)
-		if m.cut {
+		r.Metadata.Set("syslog.remote", m.Remote)
+		r.Metadata.Set("syslog.protocol", m.Protocol)
+		if m.Cut {
 			r.Metadata.Set("syslog.truncated", "true")
 			s.cut.Add(1)
 		}
@@ -270,7 +167,7 @@ func parse(p *syslog.Parser, b []byte) map[string]any {
 
 // Ack makes room for as many further messages.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
-	s.inbox.ack(len(positions))
+	s.server.Inbox.Ack(len(positions))
 	return nil
 }
 
@@ -279,47 +176,26 @@ func (s *Source) MaxUnacked() int { return s.settings.Waiting }
 
 // Progress reports the number of unacknowledged messages, and a warning if some were dropped.
 func (s *Source) Progress() progress.Report {
-	waiting, dropped := s.inbox.counts()
+	waiting, dropped := s.server.Inbox.Counts()
 	r := s.latest.Report()
 	r.Records, r.At, r.Endless = &waiting, time.Now(), true
 	if s.packets != nil {
-		dropped += kernelDrops(s.packets.LocalAddr())
+		dropped += sockets.KernelDrops(s.packets.LocalAddr())
 	}
 	if n := s.cut.Load(); n > 0 {
 		r.Warn(fmt.Sprintf("%d messages were longer than maxBytes and were truncated: they have "+
 			"syslog.truncated in their metadata", n))
 	}
 	if dropped > 0 {
-		r.Warn(fmt.Sprintf("%d messages over UDP were dropped: they arrive faster than the pipeline writes them",
-			dropped))
+		r.Warn(sockets.DropWarning(dropped))
 	}
 	return r
 }
 
 // Teardown closes the listeners and all connections.
 func (s *Source) Teardown(context.Context) error {
-	var errs []error
-	s.mu.Lock()
-	for c := range s.conns {
-		_ = c.Close()
+	if s.server == nil {
+		return nil
 	}
-	s.conns = nil
-	s.mu.Unlock()
-	if s.inbox != nil {
-		s.inbox.close()
-	}
-	if s.listener != nil {
-		errs = append(errs, s.listener.Close())
-	}
-	if s.packets != nil {
-		errs = append(errs, s.packets.Close())
-	}
-	s.running.Wait()
-	return errors.Join(errs...)
-}
-
-// isEnd reports whether err is a normal end of a connection.
-func isEnd(err error) bool {
-	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "EOF") ||
-		strings.Contains(err.Error(), "connection reset")
+	return s.server.Close()
 }

@@ -1,4 +1,4 @@
-package syslog
+package sockets
 
 import (
 	"syscall"
@@ -12,3 +12,6 @@ func queued(c syscall.RawConn) (n int, err error) {
 	err = c.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NWRITE) })
 	return n, err
 }
+
+// hungUp returns false: the reader of the connection notices its end.
+func hungUp(syscall.RawConn) bool { return false }

@@ -1,0 +1,126 @@
+package sockets
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Framing splits a stream into messages.
+type Framing interface {
+	// Next returns the next message. cut reports that it was longer than the maximum, and lacks its end. With an error
+	// it returns the bytes of an incomplete message that were read before.
+	Next() (message []byte, cut bool, err error)
+}
+
+// Reader reads the parts of frames. It keeps at most a maximum number of bytes of each message and skips the rest.
+type Reader struct {
+	r   *bufio.Reader
+	max int
+}
+
+// NewReader returns a Reader that keeps at most most bytes of each message.
+func NewReader(r io.Reader, most int) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 16<<10), max: most}
+}
+
+// Peek returns the next byte without reading it.
+func (f *Reader) Peek() (byte, error) {
+	b, err := f.r.Peek(1)
+	if err != nil {
+		return 0, err
+	}
+	return b[0], nil
+}
+
+// ErrCount means that a stream has no decimal number at a place where a frame begins with one.
+var ErrCount = errors.New("a frame does not begin with its length")
+
+// Count reads the length of a message, in decimal digits that a space follows. With ErrCount it also returns the digits
+// that it has read.
+func (f *Reader) Count() (n int, begun []byte, err error) {
+	const digits = 9
+	for i := 0; ; i++ {
+		c, err := f.r.ReadByte()
+		begun = append(begun, c)
+		switch {
+		case err != nil:
+			return 0, begun[:i], err
+		case c == ' ' && i > 0:
+			return n, begun, nil
+		case c < '0' || c > '9' || i >= digits:
+			_ = f.r.UnreadByte() // unreads the byte read last
+			return 0, begun[:i], ErrCount
+		}
+		n = 10*n + int(c-'0')
+	}
+}
+
+// Prefix reads a binary number with up to 8 bytes.
+func (f *Reader) Prefix(b []byte) error {
+	n, err := io.ReadFull(f.r, b)
+	if err != nil && n == 0 {
+		return io.EOF
+	}
+	return err
+}
+
+// firstChunk is the memory in bytes for the beginning of a message whose announced length may be a lie.
+const firstChunk = 64 << 10
+
+// Body reads a message of n bytes. It allocates memory as the bytes arrive. If the stream ends before, it returns the
+// bytes read so far.
+func (f *Reader) Body(n int) (b []byte, cut bool, err error) {
+	keep := min(n, f.max)
+	for len(b) < keep {
+		size := min(keep, max(2*len(b), firstChunk))
+		b = slices.Grow(b, size-len(b))
+		m, err := io.ReadFull(f.r, b[len(b):size])
+		if b = b[:len(b)+m]; err != nil {
+			return b, false, err
+		}
+	}
+	_, err = f.r.Discard(n - keep)
+	return b, n > keep, err
+}
+
+// Line reads a message up to one of the delimiters, each of which is one byte. b is its beginning. If the stream ends
+// before, it returns the bytes read so far.
+func (f *Reader) Line(b []byte, delimiters string) (_ []byte, cut bool, err error) {
+	return f.until(b, func(c byte) bool { return strings.IndexByte(delimiters, c) >= 0 })
+}
+
+// LineCRLF reads a message up to a carriage return and a newline. If the stream ends before, it returns the bytes read
+// so far.
+func (f *Reader) LineCRLF() (_ []byte, cut bool, err error) {
+	return f.until(nil, func(c byte) bool {
+		if c != '\r' {
+			return false
+		}
+		next, err := f.Peek()
+		if err != nil || next != '\n' {
+			return false
+		}
+		_, _ = f.r.ReadByte()
+		return true
+	})
+}
+
+// until reads a message up to a byte for which ends returns true.
+func (f *Reader) until(b []byte, ends func(c byte) bool) (_ []byte, cut bool, err error) {
+	for {
+		c, err := f.r.ReadByte()
+		switch {
+		case err != nil:
+			return b, cut, err
+		case ends(c):
+			return b, cut, nil
+		case len(b) < f.max:
+			b = append(b, c)
+		default:
+			cut = true
+		}
+	}
+}
