@@ -58,14 +58,9 @@ func (f *Reader) Count() (n int, begun []byte, err error) {
 	}
 }
 
-// Prefix reads a binary number with up to 8 bytes.
-func (f *Reader) Prefix(b []byte) error {
-	n, err := io.ReadFull(f.r, b)
-	if err != nil && n == 0 {
-		return io.EOF
-	}
-	return err
-}
+// Prefix fills b with the next bytes, and returns the number of bytes read. If the stream ends before the first one, the
+// error is io.EOF.
+func (f *Reader) Prefix(b []byte) (int, error) { return io.ReadFull(f.r, b) }
 
 // firstChunk is the memory in bytes for the beginning of a message whose announced length may be a lie.
 const firstChunk = 64 << 10

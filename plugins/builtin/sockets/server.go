@@ -139,7 +139,7 @@ func (s *Server) Serve(l net.Listener) {
 			}
 			c = secure
 		}
-		s.ended(c, s.Receive(c, protocol))
+		s.ended(c, s.Receive(c, protocol, s.Framing(c)))
 	})
 }
 
@@ -150,16 +150,16 @@ func (s *Server) ended(c net.Conn, err error) {
 	}
 }
 
-// Receive receives messages over a connection, and returns the reason for its end. It returns nil when the inbox is
-// closed.
-func (s *Server) Receive(c net.Conn, protocol string) error {
-	remote, frames := HostOf(c.RemoteAddr()), s.Framing(c)
+// Receive receives the messages in frames, which come from a connection, and returns the reason for its end. It returns
+// nil when the inbox is closed.
+func (s *Server) Receive(c net.Conn, protocol string, frames Framing) error {
+	remote := HostOf(c.RemoteAddr())
 	for {
 		if s.Idle > 0 {
 			_ = c.SetReadDeadline(time.Now().Add(s.Idle))
 		}
 		message, cut, err := frames.Next()
-		m := Received{Remote: remote, Protocol: protocol, Message: message, Cut: cut, Partial: err != nil}
+		m := Received{Remote: remote, Protocol: protocol, At: time.Now(), Message: message, Cut: cut, Partial: err != nil}
 		if len(message) > 0 && !s.Inbox.Put(m) {
 			return nil
 		}
@@ -192,8 +192,8 @@ func (s *Server) ServePackets(p net.PacketConn) {
 				time.Sleep(retryInterval)
 				continue
 			}
-			put(Received{Remote: HostOf(from), Protocol: protocol, Message: slices.Clone(buf[:min(n, s.MaxBytes)]),
-				Cut: n > s.MaxBytes})
+			put(Received{Remote: HostOf(from), Protocol: protocol, At: time.Now(),
+				Message: slices.Clone(buf[:min(n, s.MaxBytes)]), Cut: n > s.MaxBytes})
 		}
 	})
 }

@@ -7,20 +7,24 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"time"
 )
 
 // Received is a message as it arrived.
 type Received struct {
-	Remote   string // host or path of the sender
-	Protocol string // tcp, tls, udp, unix or unixgram
+	Remote   string    // host or path of the sender
+	Protocol string    // tcp, tls, udp, unix or unixgram
+	At       time.Time // when it arrived
 	Message  []byte
 	Cut      bool // the end of the message was cut off
 	Partial  bool // the connection ended before the end of the message
 }
 
-// HostOf returns the host in an address, or the address if it has no port; "" for a Unix socket without a name.
+// HostOf returns the host in an address, or the address if it has no port. It returns "" for a Unix socket without a
+// name.
 func HostOf(a net.Addr) string {
-	if u, ok := a.(*net.UnixAddr); ok && u == nil {
+	const unnamed = "@"
+	if u, ok := a.(*net.UnixAddr); a == nil || ok && u.Name == unnamed {
 		return ""
 	}
 	host, _, err := net.SplitHostPort(a.String())

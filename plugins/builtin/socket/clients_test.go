@@ -1,0 +1,208 @@
+package socket_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// lines reads n lines of a connection.
+func lines(t testing.TB, r *bufio.Reader, n int) string {
+	t.Helper()
+	var all strings.Builder
+	for range n {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %q: %v", all.String(), err)
+		}
+		all.WriteString(strings.TrimSuffix(line, "\n"))
+	}
+	return all.String()
+}
+
+// writing is a Write in progress.
+type writing struct {
+	n    int
+	err  error
+	done chan struct{}
+}
+
+func begin(ctx context.Context, d sdk.Destination, texts ...string) *writing {
+	w := &writing{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.n, w.err = d.Write(ctx, some(texts...))
+	}()
+	return w
+}
+
+func (w *writing) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestClients checks that records wait for a client, that every client gets every record from then on, and that a
+// client that leaves holds up nothing.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"tcp", "unix"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			addr := freeAddress(t)
+			if scheme == "unix" {
+				addr = filepath.Join(t.TempDir(), "s")
+			}
+			d := destination(t, "address", scheme+"://"+addr, "mode", "listen")
+			waiting := begin(t.Context(), d, "a", "b")
+			first := connect(t, scheme, addr)
+			one := bufio.NewReader(first)
+			if got := lines(t, one, 2); got != "ab" {
+				t.Errorf("got %q", got)
+			}
+			if <-waiting.done; waiting.n != 2 || waiting.err != nil {
+				t.Errorf("wrote %d: %v", waiting.n, waiting.err)
+			}
+			second := connect(t, scheme, addr)
+			two := bufio.NewReader(second)
+			number := 0
+			joined := make(chan string, 1)
+			go func() { line, _ := two.ReadString('\n'); joined <- line }()
+			for len(joined) == 0 { // until the second client gets records
+				waiting = begin(t.Context(), d, fmt.Sprint(number))
+				if got := lines(t, one, 1); got != fmt.Sprint(number) {
+					t.Fatalf("got %q, want %d", got, number)
+				}
+				<-waiting.done
+				number++
+			}
+			if got := <-joined; got != fmt.Sprintln(number-1) && number < 2 {
+				t.Errorf("the second client gets %q first", got)
+			}
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			last := begin(t.Context(), d, "last")
+			for {
+				line, err := two.ReadString('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				if line == "last\n" {
+					break
+				}
+			}
+			if <-last.done; last.n != 1 || last.err != nil {
+				t.Errorf("wrote %d: %v", last.n, last.err)
+			}
+			if err := d.Teardown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if rest, err := io.ReadAll(two); len(rest) > 0 || err != nil {
+				t.Errorf("after the end there is %q, %v", rest, err)
+			}
+		})
+	}
+}
+
+// TestNoClient checks that a write without a client ends with its context, and loses no record.
+func TestNoClient(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	d := destination(t, "address", "tcp://"+addr, "mode", "listen")
+	ctx, cancel := context.WithCancel(t.Context())
+	w := begin(ctx, d, "a")
+	if w.ended() {
+		t.Error("a record is written without a client")
+	}
+	cancel()
+	if <-w.done; w.n != 0 || !isLost(w.err) {
+		t.Errorf("wrote %d: %v", w.n, w.err)
+	}
+	c := connect(t, "tcp", addr)
+	w = begin(t.Context(), d, "b")
+	if got := lines(t, bufio.NewReader(c), 1); got != "b" {
+		t.Errorf("got %q", got)
+	}
+	<-w.done
+}
+
+// TestDiscards checks that with require: none records are written without a client.
+func TestDiscards(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	d := destination(t, "address", "tcp://"+addr, "mode", "listen", "require", "none")
+	write(t, d, "a", "b")
+	got := make(chan string, 1)
+	c := connect(t, "tcp", addr)
+	go func() { line, _ := bufio.NewReader(c).ReadString('\n'); got <- line }()
+	for len(got) == 0 {
+		write(t, d, "c")
+	}
+	if line := <-got; line != "c\n" {
+		t.Errorf("got %q", line)
+	}
+}
+
+// TestClientReadsNothing checks that a client that reads nothing is disconnected after the timeout, and that the other
+// client gets everything.
+func TestClientReadsNothing(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"tcp", "unix"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			addr := freeAddress(t)
+			if scheme == "unix" {
+				addr = filepath.Join(t.TempDir(), "s")
+			}
+			d := destination(t, "address", scheme+"://"+addr, "mode", "listen", "timeout", "500ms")
+			idle, reads := connect(t, scheme, addr), connect(t, scheme, addr)
+			if tcp, ok := idle.(*net.TCPConn); ok {
+				_ = tcp.SetReadBuffer(4 << 10)
+			}
+			r := bufio.NewReader(reads)
+			text, number := strings.Repeat("x", 1<<20-10), 0
+			gone := make(chan error, 1)
+			for len(gone) == 0 {
+				w := begin(t.Context(), d, fmt.Sprint(number, " ", text))
+				if got := lines(t, r, 1); !strings.HasPrefix(got, fmt.Sprint(number, " ")) {
+					t.Fatalf("got %.20q, want %d", got, number)
+				}
+				if <-w.done; w.n != 1 || w.err != nil {
+					t.Fatalf("wrote %d: %v", w.n, w.err)
+				}
+				if number++; number == 20 { // more than all buffers of the kernel hold, so it is disconnected
+					go func() { _, err := io.Copy(io.Discard, idle); gone <- err }()
+					wait.For(t, "the end of the idle connection", func() bool { return len(gone) > 0 })
+				}
+			}
+		})
+	}
+}
+
+// TestClientLimit checks that clients beyond the limit are closed.
+func TestClientLimit(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	d := destination(t, "address", "tcp://"+addr, "mode", "listen", "limit.connections", "1")
+	first := connect(t, "tcp", addr)
+	w := begin(t.Context(), d, "a")
+	if got := lines(t, bufio.NewReader(first), 1); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	<-w.done
+	if _, err := connect(t, "tcp", addr).Read(make([]byte, 1)); err == nil {
+		t.Error("a second client is connected")
+	}
+}
