@@ -137,6 +137,14 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 		}
 		return nil
 	},
+	"socket": func(s pluginSettings) *sharingFault {
+		if mode, known := s.get("mode"); known && mode == "connect" {
+			return &sharingFault{"mode",
+				"each instance would receive all records: use mode listen, and let a load balancer distribute " +
+					"connections to the instances"}
+		}
+		return nil
+	},
 	// Each instance receives the messages to its host.
 	"otlp":   func(pluginSettings) *sharingFault { return nil },
 	"syslog": func(pluginSettings) *sharingFault { return nil },

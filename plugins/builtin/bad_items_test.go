@@ -27,6 +27,7 @@ var badItems = map[string][]string{
 	"postgres":  {"postgres/pg/TestBadValues"},
 	"redis":     {withServers + "redis/TestBadItems"},
 	"s3":        {withServers + "s3/TestOneBadObject"},
+	"socket":    {"socket/TestFraming", "socket/TestHostile"},
 	"spool":     {"../spoollog/TestSkipsDamage"},
 	"sqlite":    {"sqlite/TestBadItems"},
 	"syslog":    {"syslog/TestFraming", "syslog/TestMessages"},

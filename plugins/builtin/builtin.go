@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/redis"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
+	"github.com/conduit-agent/conduit/plugins/builtin/socket"
 	"github.com/conduit-agent/conduit/plugins/builtin/splunk"
 	"github.com/conduit-agent/conduit/plugins/builtin/spool"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
@@ -52,6 +53,7 @@ func Connectors(o exec.Options) []sdk.Connector {
 		postgres.Connector(),
 		redis.Connector(),
 		s3.Connector(),
+		socket.Connector(),
 		splunk.Connector(),
 		spool.Connector(),
 		sqlite.Connector(),

@@ -27,8 +27,8 @@ func TestAll(t *testing.T) {
 		}
 	}
 	if want := []string{"datadog", "elasticsearch", "exec", "file", "generator", "http", "influxdb", "journald", "kafka",
-		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "redis", "s3", "splunk", "spool", "sqlite",
-		"syslog"}; !slices.Equal(names, want) {
+		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "redis", "s3", "socket", "splunk", "spool",
+		"sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -52,11 +52,11 @@ func TestReadmeListsAll(t *testing.T) {
 }
 
 // TestContractIsChecked checks that every connector is tested against the contract: in its package, in the package of
-// the checks, or in a campaign with its server. Two connectors have other tests: syslog cannot read a message twice,
-// and spool reads only the records that it wrote.
+// the checks, or in a campaign with its server. Some connectors have other tests: socket and syslog cannot read a
+// message twice, and spool reads only the records that it wrote.
 func TestContractIsChecked(t *testing.T) {
 	for _, c := range builtin.All() {
-		checked := slices.Contains([]string{"file", "generator", "log", "spool", "syslog"}, c.Name)
+		checked := slices.Contains([]string{"file", "generator", "log", "socket", "spool", "syslog"}, c.Name)
 		for _, dir := range []string{"plugins/builtin/", "agent/agenttest/campaign/connectors/"} {
 			checked = checked || hasTest(t, dir+c.Name, `plugintest\.Run\(t, `)
 		}
@@ -89,6 +89,7 @@ func TestForeignPositions(t *testing.T) {
 		},
 		"s3": {{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://127.0.0.1:1", "aws.accessKeyId": "a",
 			"aws.secretAccessKey": "s"}},
+		"socket": {{"address": "tcp://127.0.0.1:0"}, {"address": "tcp://127.0.0.1:1", "mode": "connect"}},
 		"spool":  {{"path": "spool"}},
 		"sqlite": {{"path": "db", "tables": "t"}},
 		"syslog": {{"address": "127.0.0.1:0", "protocols": "tcp"}},
@@ -238,7 +239,7 @@ func TestPromises(t *testing.T) {
 // the other side, and three errors with their remedies.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("*/README.md")
-	if err != nil || len(pages) != 18 {
+	if err != nil || len(pages) != 19 {
 		t.Fatalf("there are %d pages: %v", len(pages), err)
 	}
 	for _, path := range pages {
@@ -304,6 +305,7 @@ func TestSourcesTellTheirLimits(t *testing.T) {
 			"maxAckPending": "7"}, 7},
 		"nats maxAckPending, core": {map[string]string{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"},
 			0},
+		"socket limit.messages": {map[string]string{"address": "tcp://:1", "limit.messages": "7"}, 7},
 		"syslog limit.messages": {map[string]string{"limit.messages": "7"}, 7},
 		"http limit.requests":   {map[string]string{}, 0},
 		"otlp limit.requests":   {map[string]string{}, 0},

@@ -37,6 +37,7 @@ var templates = []string{
 	"redis value", "redis fields.*", "redis expire",
 	"otlp log.attributes", "otlp log.body", "otlp log.severity", "otlp log.time", "otlp resource.attributes",
 	"postgres table", "mysql table", "sqlite table",
+	"socket frame",
 	"syslog appname", "syslog facility", "syslog hostname", "syslog msgid", "syslog procid", "syslog severity",
 }
 

@@ -43,6 +43,7 @@ var minimal = map[string]map[string]string{
 	"redis destination": {"url": "redis://127.0.0.1:1",
 		"key": "k"},
 	"s3 source": bucket, "s3 destination": with(bucket, "format", "parquet"),
+	"socket source": {"address": "tcp://127.0.0.1:0"}, "socket destination": {"address": "tcp://127.0.0.1:1"},
 	"sqlite source": {"path": "a.db"}, "sqlite destination": {"path": "a.db"},
 	"syslog source": {"address": "127.0.0.1:0"}, "syslog destination": {"address": "127.0.0.1:1"},
 }

@@ -24,6 +24,7 @@ var selections = map[string]struct {
 	"http":      {}, // reads one path or one URL
 	"otlp":      {}, // reads everything that is sent to it
 	"spool":     {}, // reads a single directory
+	"socket":    {}, // reads everything that is sent to it
 	"syslog":    {}, // reads everything that is sent to it
 	"file": {setting: "path", values: map[string]string{
 		"/no/such/*.log": "", "/no/such/[ab]?.log": "", "/no/such/name": "", "/no/such/{name}": "",

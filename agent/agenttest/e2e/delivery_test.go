@@ -29,6 +29,7 @@ func destinations(addr, path string) map[string]string {
 		"nats":          `url: "nats://` + addr + `", subject: s`,
 		"mqtt":          `url: "mqtt://` + addr + `", topic: t, timeout: 200ms`,
 		"otlp":          `url: "http://` + addr + `", timeout: 200ms`,
+		"socket":        `address: "tcp://` + addr + `"`,
 		"syslog":        `address: "` + addr + `"`,
 		"postgres":      `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
 		"mysql":         `address: "` + addr + `", database: d, user: u, table: t`,
@@ -48,6 +49,7 @@ func sources(addr, path string) map[string]string {
 		"kafka":    `servers: "` + addr + `", topics: t`,
 		"nats":     `url: "nats://` + addr + `", stream: s, timeout: 200ms`,
 		"mqtt":     `url: "mqtt://` + addr + `", topics: t, timeout: 200ms`,
+		"socket":   `address: "tcp://` + addr + `", mode: connect`,
 		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", tables: t`,
 		"mysql":    `address: "` + addr + `", database: d, user: u, tables: t`,
 		"s3": `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr +
@@ -107,13 +109,13 @@ func TestNoConnectorFailsInSilence(t *testing.T) {
 	const ticks = `plugin: generator, settings: {format.type: structured, format.options.name: string, rate: "20"}`
 	for how, addr := range map[string]string{"closed": agenttest.ClosedPort(t), "silent": silentPort(t)} {
 		for plugin, settings := range destinations(addr, blocked) {
-			// A syslog server never answers: a silent one has the records.
-			if how == "closed" || !local[plugin] && plugin != "syslog" {
+			// Such a server never answers: a silent one has the records.
+			if how == "closed" || !local[plugin] && plugin != "socket" && plugin != "syslog" {
 				add("to-"+plugin+"-"+how, ticks, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "out")
 			}
 		}
 		for plugin, settings := range sources(addr, blocked) {
-			if !local[plugin] || how == "closed" {
+			if !local[plugin] && plugin != "socket" || how == "closed" { // a silent sender has nothing to send
 				add("from-"+plugin+"-"+how, fmt.Sprintf("plugin: %s, settings: {%s}", plugin, settings), "plugin: log",
 					"in")
 			}

@@ -35,6 +35,7 @@ var unreachable = map[string]string{
 	"redis":         `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
 	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +
 		`aws.secretAccessKey: s, retry.timeout: 10ms`,
+	"socket": `address: "tcp://%s", retry.timeout: 10ms`,
 	"syslog": `address: "%s", protocol: tcp, retry.timeout: 10ms`,
 }
 
@@ -59,7 +60,7 @@ func TestNoNetwork(t *testing.T) {
 		switch plugin {
 		case "http": // this network leads to the sink
 			address = network.Addr()
-		case "syslog": // it has no acknowledgements: it fails only without a listener
+		case "socket", "syslog": // they have no acknowledgements: they fail only without a listener
 			address = "127.0.0.1:1"
 		}
 		a.Save(plugin+".yaml", fmt.Sprintf(`version: "2.2"

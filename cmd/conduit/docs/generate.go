@@ -52,7 +52,8 @@ var pluginWords = map[string]string{
 	"kafka": "redpanda topic broker consumer producer", "log": "print stdout console debug",
 	"mysql": "mariadb cdc binlog", "nats": "jetstream", "postgres": "postgresql cdc wal logical decoding",
 	"redis": "valkey cache hash stream", "s3": "minio bucket object storage parquet gcs r2",
-	"spool": "disk buffer queue store and forward", "sqlite": "database cdc", "syslog": "rsyslog rfc5424 rfc3164",
+	"socket": "tcp udp unix netcat nc stream lines framing octet counting",
+	"spool":  "disk buffer queue store and forward", "sqlite": "database cdc", "syslog": "rsyslog rfc5424 rfc3164",
 
 	"aggregate": "group by tumbling window mean", "custom.javascript": "js script code function",
 	"dedupe": "deduplicate deduplication distinct repeated twice", "enrich.file": "lookup join csv table",

@@ -127,19 +127,26 @@ func TestFraming(t *testing.T) {
 		sent, want string
 		torn       bool
 	}{
-		"lines":                    {nil, "a\n\nb c\r\nd\x00e\n", "a|b c\r|d\x00e", false},
-		"rest":                     {nil, "a\nrest", "a|rest(incomplete)", false},
-		"long line":                {nil, long + "\nb\n", long[:40] + "(truncated)|b", false},
-		"crlf":                     {[]string{"delimiter", "crlf"}, "a\nb\r\n\r\r\n" + long[:40] + "\r\nc\r", "a\nb|\r|" + long[:40] + "|c\r(incomplete)", false},
-		"nul":                      {[]string{"delimiter", "nul"}, "a\nb\x00c\x00", "a\nb|c", false},
-		"counted":                  {[]string{"framing", "octet-counted"}, "1 a0 5 b\nc 1100 " + long + "1 d", "a|b\nc 1|" + long[:40] + "(truncated)|d", false},
-		"counted, incomplete":      {[]string{"framing", "octet-counted"}, "1 a5 b", "a", true},
-		"counted, no space":        {[]string{"framing", "octet-counted"}, "1 a51", "a", true},
-		"prefix":                   {[]string{"framing", "length-prefixed"}, "\x00\x00\x00\x01a\x00\x00\x00\x00\x00\x00\x00\x02bc", "a|bc", false},
-		"prefix, 1 byte":           {[]string{"framing", "length-prefixed", "length.bytes", "1"}, "\x01a\x64" + long + "\x01b", "a|" + long[:40] + "(truncated)|b", false},
-		"prefix, little-endian":    {[]string{"framing", "length-prefixed", "length.bytes", "2", "length.order", "little-endian"}, "\x01\x00a", "a", false},
-		"prefix, 8 bytes":          {[]string{"framing", "length-prefixed", "length.bytes", "8"}, "\x00\x00\x00\x00\x00\x00\x00\x01a", "a", false},
-		"prefix, incomplete":       {[]string{"framing", "length-prefixed", "length.bytes", "1"}, "\x01a\x05bc", "a", true},
+		"lines":     {nil, "a\n\nb c\r\nd\x00e\n", "a|b c\r|d\x00e", false},
+		"rest":      {nil, "a\nrest", "a|rest(incomplete)", false},
+		"long line": {nil, long + "\nb\n", long[:40] + "(truncated)|b", false},
+		"crlf": {[]string{"delimiter", "crlf"},
+			"a\nb\r\n\r\r\n" + long[:40] + "\r\nc\r", "a\nb|\r|" + long[:40] + "|c\r(incomplete)", false},
+		"nul": {[]string{"delimiter", "nul"}, "a\nb\x00c\x00", "a\nb|c", false},
+		"counted": {[]string{"framing", "octet-counted"},
+			"1 a0 5 b\nc 1100 " + long + "1 d", "a|b\nc 1|" + long[:40] + "(truncated)|d", false},
+		"counted, incomplete": {[]string{"framing", "octet-counted"}, "1 a5 b", "a", true},
+		"counted, no space":   {[]string{"framing", "octet-counted"}, "1 a51", "a", true},
+		"prefix": {[]string{"framing", "length-prefixed"},
+			"\x00\x00\x00\x01a\x00\x00\x00\x00\x00\x00\x00\x02bc", "a|bc", false},
+		"prefix, 1 byte": {[]string{"framing", "length-prefixed", "length.bytes", "1"},
+			"\x01a\x64" + long + "\x01b", "a|" + long[:40] + "(truncated)|b", false},
+		"prefix, little-endian": {[]string{"framing", "length-prefixed", "length.bytes", "2",
+			"length.order", "little-endian"}, "\x01\x00a", "a", false},
+		"prefix, 8 bytes": {[]string{"framing", "length-prefixed", "length.bytes", "8"},
+			"\x00\x00\x00\x00\x00\x00\x00\x01a", "a", false},
+		"prefix, incomplete": {[]string{"framing", "length-prefixed", "length.bytes", "1"},
+			"\x01a\x05bc", "a", true},
 		"prefix, incomplete start": {[]string{"framing", "length-prefixed"}, "\x00\x00\x00\x01a\x00\x00", "a", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +183,10 @@ func TestHostile(t *testing.T) {
 		"only a space": {[]string{"framing", "octet-counted"}, " a", "1 b"},
 		"many digits":  {[]string{"framing", "octet-counted"}, strings.Repeat("9", 1000), "1 b"},
 		"4 bytes":      {[]string{"framing", "length-prefixed"}, "GET / HTTP/1.1", "\x00\x00\x00\x01b"},
-		"8 bytes":      {[]string{"framing", "length-prefixed", "length.bytes", "8"}, strings.Repeat("\xff", 8), "\x00\x00\x00\x00\x00\x00\x00\x01b"},
-		"wrong order":  {[]string{"framing", "length-prefixed", "length.order", "little-endian"}, "\x00\x00\x00\xf0", "\x01\x00\x00\x00b"},
+		"8 bytes": {[]string{"framing", "length-prefixed", "length.bytes", "8"},
+			strings.Repeat("\xff", 8), "\x00\x00\x00\x00\x00\x00\x00\x01b"},
+		"wrong order": {[]string{"framing", "length-prefixed", "length.order", "little-endian"},
+			"\x00\x00\x00\xf0", "\x01\x00\x00\x00b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -474,6 +483,50 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestServerReadsLess has a server that closes the first connection before it has read everything: what the kernel of
+// the server has not acknowledged, and over a Unix socket everything unread, is sent again over another one.
+func TestServerReadsLess(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"tcp", "unix"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			addr := "127.0.0.1:0"
+			if scheme == "unix" {
+				addr = filepath.Join(t.TempDir(), "s")
+			}
+			l, err := net.Listen(scheme, addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			got := make(chan string, 1)
+			go func() {
+				first, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.ReadFull(first, make([]byte, 1000))
+				_ = first.Close()
+				second, err := l.Accept()
+				if err != nil {
+					return
+				}
+				b, _ := io.ReadAll(second)
+				got <- string(b)
+			}()
+			d := destination(t, "address", scheme+"://"+l.Addr().String(), "retry.timeout", "1m", "maxBytes", "100000000")
+			text := strings.Repeat("x", 16<<20) // more than the kernels hold
+			write(t, d, text)
+			if err := d.Teardown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if b := <-got; b != text+"\n" {
+				t.Errorf("the second connection had %d bytes, %.80q…", len(b), b)
+			}
+		})
+	}
+}
+
 // TestTLS checks that both sides verify certificates, and that a listener refuses clients without one.
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -525,10 +578,12 @@ func TestFrames(t *testing.T) {
 		"delete":              {nil, deleted, "", "no payload after the change"},
 		"delete, template":    {[]string{"frame", "{{ .Operation }}"}, deleted, "delete", ""},
 		"delimiter":           {nil, some("a\nb")[0], "", "contains the delimiter (newline)"},
-		"delimiter, crlf":     {[]string{"delimiter", "crlf"}, some("a\r\nb")[0], "", "contains the delimiter (crlf)"},
-		"delimiter, nul":      {[]string{"delimiter", "nul"}, some("a\x00b")[0], "", "contains the delimiter (nul)"},
-		"empty":               {nil, some("")[0], "", "its frame is empty"},
-		"too long":            {[]string{"maxBytes", "3"}, some("1234")[0], "", "has 4 bytes, more than maxBytes (3)"},
+		"delimiter, crlf": {[]string{"delimiter", "crlf"},
+			some("a\r\nb")[0], "", "contains the delimiter (crlf)"},
+		"delimiter, nul": {[]string{"delimiter", "nul"}, some("a\x00b")[0], "", "contains the delimiter (nul)"},
+		"empty":          {nil, some("")[0], "", "its frame is empty"},
+		"too long": {[]string{"maxBytes", "3"},
+			some("1234")[0], "", "has 4 bytes, more than maxBytes (3)"},
 		"short prefix": {[]string{"framing", "length-prefixed", "length.bytes", "1"},
 			some(strings.Repeat("x", 256))[0], "", "is at most 255"},
 		"template that fails": {[]string{"frame", "{{ .Payload.After.b }}"}, object, "", "the template of frame"},

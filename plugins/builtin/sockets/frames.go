@@ -58,8 +58,8 @@ func (f *Reader) Count() (n int, begun []byte, err error) {
 	}
 }
 
-// Prefix fills b with the next bytes, and returns the number of bytes read. If the stream ends before the first one, the
-// error is io.EOF.
+// Prefix fills b with the next bytes, and returns the number of bytes read. If the stream ends before the first byte,
+// the error is io.EOF.
 func (f *Reader) Prefix(b []byte) (int, error) { return io.ReadFull(f.r, b) }
 
 // firstChunk is the memory in bytes for the beginning of a message whose announced length may be a lie.

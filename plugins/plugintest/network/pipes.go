@@ -14,9 +14,12 @@ type Pipes struct {
 	closed chan struct{}
 }
 
+// NewPipes returns a network whose server accepts the connections.
+func NewPipes() *Pipes { return &Pipes{make(chan net.Conn), make(chan struct{})} }
+
 // ServePipes serves requests through pipes until the test ends.
 func ServePipes(t testing.TB, h http.Handler) *Pipes {
-	p := &Pipes{make(chan net.Conn), make(chan struct{})}
+	p := NewPipes()
 	s := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	ended := make(chan struct{})
 	go func() {

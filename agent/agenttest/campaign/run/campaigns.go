@@ -84,7 +84,8 @@ var campaigns = []Campaign{
 	kill("s3", "S3"),
 	kill("splunk", "Splunk", httpSinks...),
 	kill("sqlite", "SQLite(Created|Modes|Columns)?", "plugins/builtin/sqlsink/..."),
-	kill("syslog", "Syslog"),
+	kill("socket", "Socket(Clients)?", "plugins/builtin/sockets/..."),
+	kill("syslog", "Syslog", "plugins/builtin/sockets/..."),
 	{Name: "kill-stateful", Dir: module + "/kill", Run: "^Test(Stateful|Judge)$", Full: []string{"-all", "-rounds=25"},
 		Limit: 4 * time.Hour,
 		About: "Kills with stateful processors, in front of destinations and dead letters: " +
@@ -106,7 +107,8 @@ var campaigns = []Campaign{
 		About: "`loki` and `datadog` with VictoriaLogs, and `influxdb` with VictoriaMetrics and InfluxDB.",
 		Subjects: append(httpSinks, "plugins/builtin/datadog/...", "plugins/builtin/influxdb/...",
 			"plugins/builtin/loki/...")},
-	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network."),
+	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network.",
+		"plugins/builtin/sockets/..."),
 
 	{
 		Name: "executables", Dir: module + "/executables", Skip: "^TestEdge",
