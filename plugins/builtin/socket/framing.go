@@ -19,7 +19,7 @@ const longestFrame = 1 << 30
 type frames struct {
 	*sockets.Reader
 	settings *commonSettings
-	begun    func() // called after each complete frame
+	works    func() // called after each complete frame
 	torn     func() // called for an incomplete frame at the end, which is discarded
 }
 
@@ -31,7 +31,7 @@ func (f *frames) Next() (frame []byte, cut bool, err error) {
 	}
 	switch {
 	case err == nil:
-		f.begun()
+		f.works()
 	case len(frame) > 0 && (f.settings.Framing != "lines" || !errors.Is(err, io.EOF)):
 		f.torn()
 		frame = nil

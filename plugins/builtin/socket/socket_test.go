@@ -169,7 +169,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestHostile checks that a connection with a wrong or enormous length is closed, and that the source goes on.
+// TestHostile checks that a connection with a wrong or enormous length is closed, and that the next one works.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -483,8 +483,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestServerReadsLess has a server that closes the first connection before it has read everything: what the kernel of
-// the server has not acknowledged, and over a Unix socket everything unread, is sent again over another one.
+// TestServerReadsLess has a server that closes the first connection before it has read everything. Bytes that its
+// kernel has not acknowledged, and over a Unix socket all unread ones, are sent again over another connection.
 func TestServerReadsLess(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"tcp", "unix"} {

@@ -109,9 +109,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	return nil
 }
 
-// framing returns the frames of a connection. begun is called after each of them.
-func (s *Source) framing(r io.Reader, begun func()) sockets.Framing {
-	return &frames{Reader: sockets.NewReader(r, s.settings.MaxBytes), settings: &s.settings.commonSettings, begun: begun,
+// framing returns the frames of a connection. works is called after each frame.
+func (s *Source) framing(r io.Reader, works func()) sockets.Framing {
+	return &frames{Reader: sockets.NewReader(r, s.settings.MaxBytes), settings: &s.settings.commonSettings, works: works,
 		torn: func() { s.torn.Add(1) }}
 }
 
@@ -191,7 +191,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 // MaxUnacked implements sdk.LimitedSource. At this number senders wait and UDP packets are dropped.
 func (s *Source) MaxUnacked() int { return s.settings.Waiting }
 
-// Progress reports the number of unacknowledged frames, and what was cut off, discarded or dropped.
+// Progress reports the number of unacknowledged frames, and warns of frames that were cut off, discarded or dropped.
 func (s *Source) Progress() progress.Report {
 	waiting, dropped := s.server.Inbox.Counts()
 	r := s.latest.Report()

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Connection is a connection over which messages are sent. It reports which of them the kernel of the other side has
-// acknowledged. What the other side sends is discarded. Over creates a Connection.
+// Connection is a connection that sends messages, and knows the number of bytes that the kernel of the other side has
+// acknowledged. It discards received data. Over creates a Connection.
 type Connection struct {
 	net.Conn
 	socket *socket
@@ -163,7 +163,7 @@ func (c *Connection) Wait(ctx context.Context, end int64) error {
 }
 
 // Abandon resets a connection whose unacknowledged messages are sent again over another one. The kernel discards its
-// queue, so these messages cannot arrive later. A Unix socket has no queue of its own: there they can.
+// queue, so these messages cannot arrive later. Over a Unix socket they can, because it has no queue of its own.
 func (c *Connection) Abandon() {
 	if tcp, ok := c.socket.stream.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -81,8 +81,8 @@ func (f *Reader) Body(n int) (b []byte, cut bool, err error) {
 	return b, n > keep, err
 }
 
-// Line reads a message up to one of the delimiters, each of which is one byte. b is its beginning. If the stream ends
-// before, it returns the bytes read so far.
+// Line reads a message, whose beginning is b, up to a byte in delimiters. If the stream ends before, it returns the bytes
+// read so far.
 func (f *Reader) Line(b []byte, delimiters string) (_ []byte, cut bool, err error) {
 	return f.until(b, func(c byte) bool { return strings.IndexByte(delimiters, c) >= 0 })
 }

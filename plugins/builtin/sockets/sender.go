@@ -105,7 +105,7 @@ func (s *Sender) finish(ctx context.Context, one *sending) error {
 	return nil
 }
 
-// connected returns a connection over which all pending messages were sent, and the offset of the end of one in it.
+// connected returns a connection that has sent all pending messages, and the offset at which one ends in it.
 func (s *Sender) connected(ctx context.Context, one *sending) (*Connection, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
