@@ -32,7 +32,10 @@ type clients struct {
 }
 
 // group is a group of messages that are sent together.
-type group struct{ messages [][]byte }
+type group struct {
+	messages [][]byte
+	written  bool // guarded by clients.mu: a client that has left has acknowledged them
+}
 
 // client is a connected client.
 type client struct {
@@ -108,7 +111,7 @@ func (one *client) send(g *group) error {
 // begin sends messages to all clients. The result waits until one client has acknowledged them, and every other one has
 // acknowledged them or is disconnected.
 func (c *clients) begin(messages [][]byte) sdk.WriteResult {
-	g := &group{messages}
+	g := &group{messages: messages}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending = append(c.pending, g)
@@ -151,6 +154,9 @@ func (c *clients) remove(one *client, err error) {
 	level := slog.LevelWarn
 	if one.Ended() != nil { // by the client
 		level = slog.LevelInfo
+		for g, end := range one.ends {
+			g.written = g.written || one.Wait(context.Background(), end) == nil
+		}
 	}
 	c.log.Log(context.Background(), level, "client disconnected", "remote", one.remote, "err", err)
 	one.Abandon()
@@ -212,7 +218,7 @@ func (c *clients) settle(g *group, all []*client, failed []error) (done bool) {
 			c.remove(one, failed[i])
 		}
 	}
-	if done || c.require {
+	if done = done || g.written; done || c.require {
 		return done
 	}
 	if c.discarded == 0 {

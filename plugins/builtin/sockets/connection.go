@@ -135,7 +135,7 @@ func batch(messages [][]byte) (n int) {
 
 // Wait waits until the kernel of the other side has acknowledged end bytes. Bytes in the local kernel's queue are lost
 // when the other side never answers again, for example after a cable is pulled. It fails when nothing is acknowledged
-// for the limit.
+// for the limit, and when the connection has ended, unless the other side has read all bytes of a Unix socket.
 func (c *Connection) Wait(ctx context.Context, end int64) error {
 	const shortest, longest = 50 * time.Microsecond, 10 * time.Millisecond
 	before, since := int64(-1), time.Now()
@@ -143,10 +143,8 @@ func (c *Connection) Wait(ctx context.Context, end int64) error {
 		switch n, err := c.socket.acknowledged(); {
 		case err != nil:
 			return err
-		case n >= end && hungUp(c.socket.raw):
-			// The kernel may have freed unread bytes. The connection ends as soon as watch notices.
 		case n >= end:
-			return c.Ended()
+			return c.outcome(ctx)
 		case n > before:
 			before, since = n, time.Now()
 		case time.Since(since) >= c.limit:
@@ -155,11 +153,35 @@ func (c *Connection) Wait(ctx context.Context, end int64) error {
 		select {
 		case <-time.After(pause):
 		case <-c.gone:
-			return c.Ended()
+			if n, err := c.socket.acknowledged(); err != nil || n < end {
+				return c.Ended()
+			}
+			return c.outcome(ctx)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// outcome returns nil if the bytes that acknowledged has counted arrived. The kernel also counts the bytes of a Unix
+// socket that it discards because the peer closes its end without reading them; before, it marks the connection as
+// ended and failed.
+func (c *Connection) outcome(ctx context.Context) error {
+	if ended, _ := state(c.socket.raw); ended {
+		select {
+		case <-c.gone: // watch is about to notice
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	err := c.Ended()
+	if _, isUnix := c.socket.stream.(*net.UnixConn); err == nil || !isUnix || c.lost != nil {
+		return err
+	}
+	if _, failed := state(c.socket.raw); failed {
+		return err
+	}
+	return nil
 }
 
 // Abandon resets a connection whose unacknowledged messages are sent again over another one. The kernel discards its

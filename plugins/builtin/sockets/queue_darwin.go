@@ -13,5 +13,5 @@ func queued(c syscall.RawConn) (n int, err error) {
 	return n, err
 }
 
-// hungUp returns false: the reader of the connection notices its end.
-func hungUp(syscall.RawConn) bool { return false }
+// state returns values with which a connection counts as failed once it has ended.
+func state(syscall.RawConn) (ended, failed bool) { return false, true }

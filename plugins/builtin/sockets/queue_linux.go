@@ -17,13 +17,16 @@ func queued(c syscall.RawConn) (n int, err error) {
 	return n, err
 }
 
-// hungUp reports whether the peer has closed its side of the connection. The kernel sets this state of a Unix socket
-// before it frees the bytes that the peer has not read, and that queued counts.
-func hungUp(c syscall.RawConn) (ended bool) {
+// state reports whether the peer has closed its side of the connection, and whether the connection has an error that no
+// call has returned yet.
+func state(c syscall.RawConn) (ended, failed bool) {
 	_ = c.Control(func(fd uintptr) {
-		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		n, err := unix.Poll(state, 0)
-		ended = err == nil && n > 0
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if n, err := unix.Poll(polled, 0); err != nil || n == 0 {
+			failed = err != nil
+			return
+		}
+		ended, failed = true, polled[0].Revents&unix.POLLERR != 0
 	})
-	return ended
+	return ended, failed
 }

@@ -7,5 +7,5 @@ import "syscall"
 // queued returns 0: acknowledgements of the peer are unknown, so bytes accepted by the kernel count as written.
 func queued(syscall.RawConn) (int, error) { return 0, nil }
 
-// hungUp returns false: the reader of the connection notices its end.
-func hungUp(syscall.RawConn) bool { return false }
+// state returns values with which a connection counts as failed once it has ended.
+func state(syscall.RawConn) (ended, failed bool) { return false, true }

@@ -167,8 +167,8 @@ func TestInboxMemory(t *testing.T) {
 	})
 }
 
-// TestUnixPeer checks that bytes over a Unix socket count as acknowledged when the peer has read them, and not when the
-// kernel discards them because the peer has closed its end.
+// TestUnixPeer checks that bytes over a Unix socket count as acknowledged when the peer has read them, also if it has
+// closed its end meanwhile, and not when the kernel discards them because it has closed its end without reading them.
 func TestUnixPeer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
@@ -178,7 +178,21 @@ func TestUnixPeer(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	for _, reads := range []bool{true, false} {
+	read := func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 5)) }
+	end := func(c net.Conn) { _ = c.Close() }
+	halfEnd := func(c net.Conn) { _ = c.(*net.UnixConn).CloseWrite() }
+	for name, c := range map[string]struct {
+		peer []func(net.Conn)
+		want bool
+	}{
+		"read":                    {[]func(net.Conn){read}, true},
+		"read, ended":             {[]func(net.Conn){read, end}, true},
+		"ended":                   {[]func(net.Conn){end}, false},
+		"half ended, ended":       {[]func(net.Conn){halfEnd, end}, false},
+		"half ended":              {[]func(net.Conn){halfEnd}, false},
+		"half ended, read":        {[]func(net.Conn){halfEnd, read}, true},
+		"half ended, read, ended": {[]func(net.Conn){halfEnd, read, end}, true},
+	} {
 		ours, err := net.Dial("unix", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -187,26 +201,21 @@ func TestUnixPeer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := sockets.Over(ctx, ours, nil, time.Minute, "server")
+		conn, err := sockets.Over(ctx, ours, nil, time.Minute, "server")
 		if err != nil {
 			t.Fatal(err)
 		}
-		end, err := c.Send([][]byte{[]byte("abc"), []byte("de")})
-		if end != 5 || err != nil {
-			t.Fatalf("sent %d bytes: %v", end, err)
+		sent, err := conn.Send([][]byte{[]byte("abc"), []byte("de")})
+		if sent != 5 || err != nil {
+			t.Fatalf("%s: sent %d bytes: %v", name, sent, err)
 		}
-		if reads {
-			if _, err := io.ReadFull(theirs, make([]byte, 5)); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Wait(ctx, end); err != nil {
-				t.Errorf("read bytes are not acknowledged: %v", err)
-			}
+		for _, step := range c.peer {
+			step(theirs)
 		}
+		if err := conn.Wait(ctx, sent); (err == nil) != c.want || ctx.Err() != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		conn.Close()
 		_ = theirs.Close()
-		if err := c.Wait(ctx, end); err == nil || ctx.Err() != nil {
-			t.Errorf("bytes are acknowledged after the peer has closed the connection: %v", err)
-		}
-		c.Close()
 	}
 }
