@@ -206,3 +206,22 @@ func TestClientLimit(t *testing.T) {
 		t.Error("a second client is connected")
 	}
 }
+
+// TestClientLeaves checks that a record is written when the only client has read it and has left at once.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	d := destination(t, "address", "unix://"+path, "mode", "listen")
+	for range 50 {
+		w := begin(t.Context(), d, "a")
+		c := connect(t, "unix", path)
+		if got := lines(t, bufio.NewReader(c), 1); got != "a" {
+			t.Fatalf("got %q", got)
+		}
+		_ = c.Close()
+		wait.For(t, "the end of the write", w.ended)
+		if w.n != 1 || w.err != nil {
+			t.Fatalf("wrote %d: %v", w.n, w.err)
+		}
+	}
+}
