@@ -41,6 +41,7 @@ func TestDocsAreFound(t *testing.T) {
 		"http event collector": "connector-splunk.html",
 		"line protocol":        "connector-influxdb.html",
 		"promtail":             "connector-loki.html",
+		"netcat":               "connector-socket.html",
 		"mariadb cdc":          "connector-mysql.html",
 		"kubernetes logs":      "container-logs.html",
 		"container logs":       "container-logs.html",

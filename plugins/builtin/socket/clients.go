@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -41,7 +42,7 @@ type group struct {
 type client struct {
 	*sockets.Connection
 	remote string
-	ends   map[*group]int64 // guarded by clients.mu: see sockets.Connection.Send
+	ends   map[*group]int64 // guarded by clients.mu once it is connected: see sockets.Connection.Send
 }
 
 func newClients(log *slog.Logger, s *destinationSettings, secure *tls.Config) *clients {
@@ -83,15 +84,34 @@ func (c *clients) connect(raw net.Conn) (*sockets.Connection, error) {
 	return sockets.Over(ctx, raw, secure, c.timeout, "client")
 }
 
-// join sends the pending messages to a client and adds it.
+// join sends the pending messages to a client and adds it. Until then the client holds up nothing.
 func (c *clients) join(one *client) error {
+	for {
+		missing := c.add(one)
+		if len(missing) == 0 {
+			return nil
+		}
+		for _, g := range missing {
+			if err := one.send(context.Background(), g); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// add adds a client that has all pending messages. Otherwise it returns the missing ones.
+func (c *clients) add(one *client) (missing []*group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, g := range c.pending {
-		if err := one.send(g); err != nil {
-			return err
+		if _, sent := one.ends[g]; !sent {
+			missing = append(missing, g)
 		}
 	}
+	if len(missing) > 0 {
+		return missing
+	}
+	maps.DeleteFunc(one.ends, func(g *group, _ int64) bool { return !slices.Contains(c.pending, g) })
 	c.connected = append(c.connected, one)
 	if c.discarded > 0 {
 		c.log.Warn("a client has connected after records were discarded", "records", c.discarded)
@@ -101,16 +121,16 @@ func (c *clients) join(one *client) error {
 	return nil
 }
 
-// send sends the messages to the client. The caller holds clients.mu.
-func (one *client) send(g *group) error {
-	end, err := one.Send(g.messages)
+// send sends the messages to the client.
+func (one *client) send(ctx context.Context, g *group) error {
+	end, err := one.Send(ctx, g.messages)
 	one.ends[g] = end
 	return err
 }
 
 // begin sends messages to all clients. The result waits until one client has acknowledged them, and every other one has
 // acknowledged them or is disconnected.
-func (c *clients) begin(messages [][]byte) sdk.WriteResult {
+func (c *clients) begin(ctx context.Context, messages [][]byte) sdk.WriteResult {
 	g := &group{messages: messages}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +138,7 @@ func (c *clients) begin(messages [][]byte) sdk.WriteResult {
 	failed := make([]error, len(c.connected))
 	each(c.connected, func(i int, one *client) {
 		if failed[i] = one.Ended(); failed[i] == nil {
-			failed[i] = one.send(g)
+			failed[i] = one.send(ctx, g)
 		}
 	})
 	for i, one := range slices.Clone(c.connected) {

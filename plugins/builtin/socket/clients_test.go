@@ -225,3 +225,22 @@ func TestClientLeaves(t *testing.T) {
 		}
 	}
 }
+
+// TestEndWhileSending checks that a write to a client that reads nothing ends with its context.
+func TestEndWhileSending(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	d := destination(t, "address", "tcp://"+addr, "mode", "listen", "timeout", "24h", "maxBytes", "100000000")
+	c := connect(t, "tcp", addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := begin(ctx, d, strings.Repeat("x", 64<<20)) // more than the kernels hold
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	wait.For(t, "the end of the write", w.ended)
+	if w.n != 0 || !isLost(w.err) {
+		t.Errorf("wrote %d: %v", w.n, w.err)
+	}
+}

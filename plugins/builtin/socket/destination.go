@@ -129,9 +129,9 @@ func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, 
 	case len(messages) == 0:
 		return 0, nil, refused
 	case d.clients != nil:
-		return len(messages), d.clients.begin(messages), refused
+		return len(messages), d.clients.begin(ctx, messages), refused
 	}
-	return len(messages), d.sender.Begin(messages), refused
+	return len(messages), d.sender.Begin(ctx, messages), refused
 }
 
 // messages converts the records up to the first one that has no valid frame, and returns its error.

@@ -112,8 +112,10 @@ func (c *Connection) Ended() error {
 }
 
 // Send passes the messages to the kernel, and returns the number of bytes sent over the connection up to and including
-// the last message. It fails when the kernel accepts no data for the limit.
-func (c *Connection) Send(messages [][]byte) (end int64, err error) {
+// the last message. It fails when the kernel accepts no data for the limit, and abandons the connection when ctx ends
+// before.
+func (c *Connection) Send(ctx context.Context, messages [][]byte) (end int64, err error) {
+	defer context.AfterFunc(ctx, c.Abandon)()
 	for len(messages) > 0 {
 		n := batch(messages)
 		if _, err := c.Write(bytes.Join(messages[:n], nil)); err != nil {

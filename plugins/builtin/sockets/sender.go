@@ -53,9 +53,9 @@ func (s *Sender) Write(ctx context.Context, packets [][]byte) (int, error) {
 // Begin sends the messages over the connection, if there is one. The result waits until the kernel of the server has
 // acknowledged them and the server has not closed the connection. After a lost connection it reconnects and sends all
 // unacknowledged messages again.
-func (s *Sender) Begin(messages [][]byte) sdk.WriteResult {
+func (s *Sender) Begin(ctx context.Context, messages [][]byte) sdk.WriteResult {
 	group := &sending{messages: messages}
-	s.begin(group)
+	s.begin(ctx, group)
 	return func(ctx context.Context) (int, error) {
 		defer s.forget(group)
 		if err := s.again(ctx, func() error { return s.finish(ctx, group) }); err != nil {
@@ -66,18 +66,18 @@ func (s *Sender) Begin(messages [][]byte) sdk.WriteResult {
 }
 
 // begin sends one over the connection, if there is one.
-func (s *Sender) begin(one *sending) {
+func (s *Sender) begin(ctx context.Context, one *sending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = append(s.pending, one)
-	if s.conn != nil && (s.conn.Ended() != nil || s.send(one) != nil) {
+	if s.conn != nil && (s.conn.Ended() != nil || s.send(ctx, one) != nil) {
 		s.abandon() // finish reconnects
 	}
 }
 
 // send sends one over the connection. The caller holds mu.
-func (s *Sender) send(one *sending) (err error) {
-	one.end, err = s.conn.Send(one.messages)
+func (s *Sender) send(ctx context.Context, one *sending) (err error) {
+	one.end, err = s.conn.Send(ctx, one.messages)
 	return err
 }
 
@@ -117,7 +117,7 @@ func (s *Sender) connected(ctx context.Context, one *sending) (*Connection, int6
 			return nil, 0, err
 		}
 		for _, each := range s.pending {
-			if err := s.send(each); err != nil {
+			if err := s.send(ctx, each); err != nil {
 				s.abandon()
 				return nil, 0, err
 			}

@@ -205,7 +205,7 @@ func TestUnixPeer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent, err := conn.Send([][]byte{[]byte("abc"), []byte("de")})
+		sent, err := conn.Send(ctx, [][]byte{[]byte("abc"), []byte("de")})
 		if sent != 5 || err != nil {
 			t.Fatalf("%s: sent %d bytes: %v", name, sent, err)
 		}

@@ -145,7 +145,7 @@ func (d *Destination) Begin(ctx context.Context, records []record.Record) (int, 
 	if len(messages) == 0 {
 		return 0, nil, refused
 	}
-	return len(messages), d.sender.Begin(messages), refused
+	return len(messages), d.sender.Begin(ctx, messages), refused
 }
 
 // messages converts the records up to the first one that has no valid message, and returns its error.
