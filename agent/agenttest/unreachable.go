@@ -16,6 +16,7 @@ var UnreachableSources = map[string]string{
 	"postgres": `url: "postgres://u:p@%s/d", tables: t`,
 	"redis":    `url: "redis://%s/0", key: k`,
 	"s3":       `aws.bucket: b, aws.region: r, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s`,
+	"socket":   `address: "tcp://%s", mode: connect`,
 }
 
 // EndingAll returns an address that accepts connections and closes them at once, and a function that returns their

@@ -2,10 +2,10 @@ package sockets
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"slices"
-	"strings"
 )
 
 // Framing splits a stream into messages.
@@ -84,38 +84,48 @@ func (f *Reader) Body(n int) (b []byte, cut bool, err error) {
 // Line reads a message, whose beginning is b, up to a byte in delimiters. If the stream ends before, it returns the bytes
 // read so far.
 func (f *Reader) Line(b []byte, delimiters string) (_ []byte, cut bool, err error) {
-	return f.until(b, func(c byte) bool { return strings.IndexByte(delimiters, c) >= 0 })
+	return f.until(b, func(part []byte) (n, delimiter int) {
+		if i := bytes.IndexAny(part, delimiters); i >= 0 {
+			return i, 1
+		}
+		return len(part), 0
+	})
 }
 
 // LineCRLF reads a message up to a carriage return and a newline. If the stream ends before, it returns the bytes read
 // so far.
 func (f *Reader) LineCRLF() (_ []byte, cut bool, err error) {
-	return f.until(nil, func(c byte) bool {
-		if c != '\r' {
-			return false
+	const delimiter = "\r\n"
+	return f.until(nil, func(part []byte) (n, width int) {
+		if i := bytes.Index(part, []byte(delimiter)); i >= 0 {
+			return i, len(delimiter)
 		}
-		next, err := f.Peek()
-		if err != nil || next != '\n' {
-			return false
-		}
-		_, _ = f.r.ReadByte()
-		return true
+		return len(bytes.TrimSuffix(part, []byte("\r"))), 0
 	})
 }
 
-// until reads a message up to a byte for which ends returns true.
-func (f *Reader) until(b []byte, ends func(c byte) bool) (_ []byte, cut bool, err error) {
-	for {
-		c, err := f.r.ReadByte()
-		switch {
-		case err != nil:
+// until reads a message, whose beginning is b, up to a delimiter. find returns the number of bytes before the delimiter,
+// or before what may become one, and the width of the delimiter; 0: there is none.
+func (f *Reader) until(b []byte, find func(part []byte) (n, width int)) (_ []byte, cut bool, err error) {
+	keep := func(part []byte) {
+		room := max(0, f.max-len(b))
+		cut = cut || len(part) > room
+		b = append(b, part[:min(len(part), room)]...)
+	}
+	for more := 1; ; {
+		part, err := f.r.Peek(more)
+		if err != nil {
+			keep(part)
+			_, _ = f.r.Discard(len(part))
 			return b, cut, err
-		case ends(c):
-			return b, cut, nil
-		case len(b) < f.max:
-			b = append(b, c)
-		default:
-			cut = true
 		}
+		part, _ = f.r.Peek(f.r.Buffered())
+		n, width := find(part)
+		keep(part[:n])
+		_, _ = f.r.Discard(n + width)
+		if width > 0 {
+			return b, cut, nil
+		}
+		more = len(part) - n + 1
 	}
 }

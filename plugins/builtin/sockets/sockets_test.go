@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -132,6 +134,41 @@ func TestBody(t *testing.T) {
 	}
 	if got, cut, err := r.Body(4); string(got) != "next" || cut || err != nil {
 		t.Errorf("got %q, %t, %v", got, cut, err)
+	}
+}
+
+// TestLines splits streams that arrive whole and byte by byte, with lines longer than the buffer of the reader.
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", 16<<10-1) // its carriage return is the last byte in the buffer
+	const whole = 1 << 20
+	for _, c := range []struct {
+		text, delimiters string // "": CRLF
+		max              int
+		want             []string // a + behind it: it was cut off
+	}{
+		{"a\nb\x00\nc", "\n\x00", whole, []string{"a", "b", "", "c"}},
+		{long + long + "\nb", "\n", whole, []string{long + long, "b"}},
+		{long + "\r\n\r\r\na\nb\r\n\r", "", whole, []string{long, "\r", "a\nb", "\r"}},
+		{"12345\r\n123456\r\n" + long + "\r\n1", "", 5, []string{"12345", "12345+", "xxxxx+", "1"}},
+		{"12345\n123456\n" + long + "\n1", "\n", 5, []string{"12345", "12345+", "xxxxx+", "1"}},
+	} {
+		for name, stream := range map[string]io.Reader{"whole": strings.NewReader(c.text),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(c.text))} {
+			r, next := sockets.NewReader(stream, c.max), []byte(nil)
+			var got []string
+			for err := error(nil); err == nil; {
+				var cut bool
+				if c.delimiters == "" {
+					next, cut, err = r.LineCRLF()
+				} else {
+					next, cut, err = r.Line(nil, c.delimiters)
+				}
+				got = append(got, string(next)+map[bool]string{true: "+"}[cut])
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: got %.200q, want %.200q", name, got, c.want)
+			}
+		}
 	}
 }
 
