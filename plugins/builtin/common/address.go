@@ -1,6 +1,8 @@
 package common
 
 import (
+	"net"
+
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -16,4 +18,10 @@ func CheckAddress(setting, text string) error {
 	}
 	return sdk.SettingError{Setting: setting,
 		Message: "must be HOST:PORT, with nothing else: user and password have settings of their own"}
+}
+
+// IsLoopback reports whether only programs of this machine can connect to a host.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -47,7 +47,7 @@ func LimitConnections(l net.Listener, limit int, log *slog.Logger) *Listener {
 type conn struct {
 	net.Conn
 	listener *Listener
-	active   bool      // guarded by listener.mu: processing a request
+	active   bool      // guarded by listener.mu: processing a request, or taken over by its handler
 	since    time.Time // guarded by listener.mu: last change of active
 }
 
@@ -142,5 +142,5 @@ func (l *Listener) Observe(c net.Conn, state http.ConnState) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own.active, own.since = state == http.StateActive, time.Now()
+	own.active, own.since = state == http.StateActive || state == http.StateHijacked, time.Now()
 }

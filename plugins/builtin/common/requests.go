@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Content creates the records of a request as they are read: a small body may have millions.
@@ -26,6 +28,7 @@ type Requests struct {
 	maxRequests int
 	maxBytes    int64
 	buffer      sdk.Buffer // memory budget of the host
+	freed       notify.Signal
 
 	mu       sync.Mutex
 	numbers  Numbers    // guarded by mu
@@ -62,7 +65,7 @@ var errClosed = errors.New("the source has ended")
 // NewRequests returns Requests with these limits. The numbers are the positions of the records.
 func NewRequests(ctx context.Context, maxRequests int, maxBytes int64, numbers Numbers) *Requests {
 	p := &Requests{maxRequests: maxRequests, maxBytes: maxBytes, buffer: sdk.NewBuffer(ctx), numbers: numbers,
-		arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+		freed: notify.NewSignal(), arrived: make(chan struct{}, 1), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	return p
 }
@@ -89,6 +92,23 @@ func (p *Requests) Admit(bytes int64) bool {
 	return true
 }
 
+// memoryInterval is the time between two attempts to admit a request: nothing reports that the host has memory again.
+const memoryInterval = 100 * time.Millisecond
+
+// AdmitLater is like Admit, and waits while a limit is reached. It returns false if Close ends the wait.
+func (p *Requests) AdmitLater(bytes int64) bool {
+	for !p.Admit(bytes) {
+		select {
+		case <-p.freed:
+		case <-time.After(memoryInterval):
+		case <-p.closed:
+			return false
+		}
+	}
+	p.freed.Notify() // there may be room for another one
+	return true
+}
+
 // Grow accepts another number of bytes of an admitted request, unless a limit is reached.
 func (p *Requests) Grow(bytes int64) bool {
 	p.mu.Lock()
@@ -108,6 +128,7 @@ func (p *Requests) Release(bytes int64) {
 	p.requests--
 	p.bytes -= bytes
 	p.buffer.Add(-int(bytes))
+	p.freed.Notify()
 }
 
 // Shrink returns the unused part of an admitted size.
@@ -116,6 +137,7 @@ func (p *Requests) Shrink(bytes int64) {
 	defer p.mu.Unlock()
 	p.bytes -= bytes
 	p.buffer.Add(-int(bytes))
+	p.freed.Notify()
 }
 
 // Add queues the records of a request.

@@ -105,18 +105,13 @@ func (s *sourceSettings) checkServer() error {
 	if err != nil || port == "" {
 		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:8090"}
 	}
-	if s.None() && s.HMACSecret == "" && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
+	if s.None() && s.HMACSecret == "" && s.CA == "" && !s.AllowAnonymous && !common.IsLoopback(host) {
 		return sdk.SettingError{Setting: "address",
 			Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, " +
 				"or auth.allowAnonymous to true"}
 	}
 	_, err = s.TLS.Server()
 	return err
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (s *sourceSettings) checkPoll() error {

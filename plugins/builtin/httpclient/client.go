@@ -4,6 +4,7 @@ package httpclient
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -34,6 +35,8 @@ type Client struct {
 
 	// Transport sends the requests. It may be set up before the first one.
 	Transport *http.Transport
+	// Scheme is the scheme of the URL without TLS, for errors. Empty: http.
+	Scheme string
 	// Secrets are further texts that errors must not contain. They may be set before the first request.
 	Secrets []string
 }
@@ -115,33 +118,43 @@ func (c *Client) Do(ctx context.Context, method, target string, body []byte, hea
 	c.hmac.sign(req, body)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.failure(req, err)
+		return nil, c.Failure(req.URL.Host, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer := &Response{Status: resp.StatusCode, Header: resp.Header}
 	if answer.Body, err = ReadAtMost(resp.Body, c.max); err != nil {
-		return answer, c.failure(req, err)
+		return answer, c.Failure(req.URL.Host, err)
 	}
 	return answer, nil
 }
 
-// failure describes why there is no usable response. It omits the URL, which may contain a secret.
-func (c *Client) failure(req *http.Request, err error) error {
+// Requester returns the client and the headers, with the credentials, for a library that sends the requests itself.
+func (c *Client) Requester() (*http.Client, http.Header) {
+	r := &http.Request{Header: http.Header{}}
+	for name, value := range c.headers {
+		r.Header.Set(name, value)
+	}
+	c.auth.authorize(r)
+	return c.http, r.Header
+}
+
+// Failure describes why there is no usable response of host. It omits the URL, which may contain a secret.
+func (c *Client) Failure(host string, err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
 		err = inURL.Err
 	}
 	switch {
 	case errors.Is(err, ErrTooLarge):
-		return fmt.Errorf("cannot read the response of %s: it has more than %d bytes: %w", req.URL.Host, c.max, err)
+		return fmt.Errorf("cannot read the response of %s: it has more than %d bytes: %w", host, c.max, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s did not respond within %v", req.URL.Host, c.timeout)
+		return fmt.Errorf("%s did not respond within %v", host, c.timeout)
 	}
-	return fmt.Errorf("cannot reach %s: %s%s", req.URL.Host, c.redact(err.Error()), remedy(err))
+	return fmt.Errorf("cannot reach %s: %s%s", host, c.redact(err.Error()), c.remedy(err))
 }
 
 // remedy returns the setting to change after a failed handshake; "" for other errors.
-func remedy(err error) string {
+func (c *Client) remedy(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var noTLS tls.RecordHeaderError
@@ -151,7 +164,7 @@ func remedy(err error) string {
 	case errors.As(err, &name):
 		return ": use a host name in url for which the certificate is valid"
 	case errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
-		return ": the server does not use TLS at this port; set url to http://"
+		return ": the server does not use TLS at this port; set url to " + cmp.Or(c.Scheme, "http") + "://"
 	}
 	return ""
 }

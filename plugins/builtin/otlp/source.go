@@ -59,7 +59,7 @@ func (s *sourceSettings) check() error {
 		if port != "0" && slices.Contains(s.Addresses[:i], address) {
 			return wrong("addresses", address+" appears twice: remove one")
 		}
-		if s.Token == "" && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
+		if s.Token == "" && s.CA == "" && !s.AllowAnonymous && !common.IsLoopback(host) {
 			return wrong("addresses", address+" can be reached from other machines: set auth.token or tls.ca, or "+
 				"auth.allowAnonymous to true")
 		}
@@ -69,11 +69,6 @@ func (s *sourceSettings) check() error {
 	}
 	_, err := s.TLS.Server()
 	return err
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Source receives requests.
