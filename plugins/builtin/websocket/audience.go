@@ -44,7 +44,7 @@ func (a *audience) serve(c *conn, r *http.Request) {
 	case <-c.ended:
 		a.leave(c)
 		a.log.Info("a client has left", "remote", r.RemoteAddr, "err", c.err)
-		c.close(statusDone, "")
+		c.drop()
 	case <-a.closing:
 		a.leave(c)
 		c.close(statusLeaving, errStopped.Error())

@@ -29,8 +29,7 @@ const (
 // closeTime is the time that the other side has to answer a close frame.
 const closeTime = time.Second
 
-// conn is an open WebSocket. It sends pings, and is dead when the other side answers none. The answers are received only
-// while somebody reads: a connection that waits for the pipeline does not become dead.
+// conn is an open WebSocket. It sends pings, and is dead when the other side answers none.
 type conn struct {
 	ws      *websocket.Conn
 	under   *watched
@@ -39,6 +38,7 @@ type conn struct {
 	ctx     context.Context // ends when the connection is closed
 	cancel  context.CancelFunc
 	pinging sync.WaitGroup
+	paused  atomic.Bool // nobody reads, so that an answer to a ping could not be received
 
 	ended chan struct{} // closed when discard has ended
 	err   error         // why discard has ended; set before ended is closed
@@ -53,7 +53,8 @@ func newConn(ws *websocket.Conn, under *watched, s *endpointSettings) *conn {
 	return c
 }
 
-// ping sends pings until the connection is closed. watched notices when the answers are missing.
+// ping sends pings until the connection is closed. watched notices when the answers are missing. While nobody reads
+// there are no pings: their answers could not be sent behind a message that waits, and some peers then give up.
 func (c *conn) ping(interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -62,6 +63,9 @@ func (c *conn) ping(interval time.Duration) {
 		case <-tick.C:
 		case <-c.ctx.Done():
 			return
+		}
+		if c.paused.Load() {
+			continue
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, interval)
 		_ = c.ws.Ping(ctx)
@@ -225,6 +229,12 @@ func (c *conn) close(status websocket.StatusCode, reason string) {
 	late := time.AfterFunc(closeTime, func() { _ = c.under.Close() })
 	defer late.Stop()
 	_ = c.ws.Close(status, reason) // the other side may be gone
+	c.drop()
+}
+
+// drop ends the connection without a close frame.
+func (c *conn) drop() {
+	_ = c.ws.CloseNow()
 	c.cancel()
 	c.pinging.Wait()
 }

@@ -51,11 +51,10 @@ func (s *receiver) serve(c *conn, metadata record.Metadata) error {
 	})
 	select {
 	case err := <-ended:
-		status, reason := statusDone, ""
 		if errors.Is(err, errTooLong) {
-			status, reason = statusTooBig, fmt.Sprintf("a message has more than %d bytes", s.settings.MaxMessage)
+			c.close(statusTooBig, fmt.Sprintf("a message has more than %d bytes", s.settings.MaxMessage))
 		}
-		c.close(status, reason)
+		c.drop()
 		return err
 	case <-s.pending.Closed():
 		stop()
@@ -82,7 +81,9 @@ func (s *receiver) read(c *conn, metadata record.Metadata, deliveries *common.In
 // take passes a message on when there is room for it.
 func (s *receiver) take(c *conn, m *message, metadata record.Metadata, deliveries *common.Inbox[delivery]) error {
 	limit := s.settings.MaxMessage
-	if !s.pending.AdmitLater(limit) {
+	c.paused.Store(true)
+	admitted := s.pending.AdmitLater(limit)
+	if c.paused.Store(false); !admitted {
 		return errStopped
 	}
 	text, err := c.receive(m, limit)

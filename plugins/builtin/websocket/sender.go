@@ -15,6 +15,7 @@ type sender struct {
 	settings *destinationSettings
 	network  dialer
 	conn     *conn // nil when not connected
+	works    bool  // the server has read a message
 }
 
 // write implements target. After a lost connection it reconnects, and sends the messages without an answer again.
@@ -25,7 +26,7 @@ func (s *sender) write(ctx context.Context, messages [][]byte) (done int, err er
 		n := portion(messages[done:], most)
 		err := s.try(ctx, messages[done:done+n])
 		if err == nil {
-			begin, again, done = time.Now(), common.Backoff{}, done+n
+			begin, again, done, s.works = time.Now(), common.Backoff{}, done+n, true
 			continue
 		}
 		var closed closedError
@@ -33,6 +34,9 @@ func (s *sender) write(ctx context.Context, messages [][]byte) (done int, err er
 		switch {
 		case ctx.Err() != nil:
 			return done, ctx.Err()
+		case blamed && n == 1 && !s.works:
+			return done, sdk.Unavailable(fmt.Errorf("cannot send: %w, check url and type: it has read no message "+
+				"since the start", err))
 		case blamed && n == 1:
 			return done, fmt.Errorf("the server refused the message of the record: %w", err)
 		case blamed: // one by one, to find the message to blame
@@ -52,7 +56,7 @@ func (s *sender) write(ctx context.Context, messages [][]byte) (done int, err er
 // try sends messages over the connection, which it opens first if need be.
 func (s *sender) try(ctx context.Context, messages [][]byte) error {
 	if s.conn != nil && s.conn.lost() {
-		s.leave()
+		s.drop()
 	}
 	if s.conn == nil {
 		c, err := s.settings.dial(ctx, s.network)
@@ -64,21 +68,22 @@ func (s *sender) try(ctx context.Context, messages [][]byte) error {
 	}
 	err := s.conn.deliver(ctx, s.settings.binary(), messages)
 	if err != nil {
-		s.leave()
+		s.drop()
 	}
 	return err
 }
 
-func (s *sender) leave() {
-	if s.conn != nil {
-		s.conn.close(statusDone, "")
-		<-s.conn.ended
-		s.conn = nil
-	}
+func (s *sender) drop() {
+	s.conn.drop()
+	<-s.conn.ended
+	s.conn = nil
 }
 
 // close implements target.
 func (s *sender) close(context.Context) error {
-	s.leave()
+	if s.conn != nil {
+		s.conn.close(statusDone, "")
+		s.drop()
+	}
 	return nil
 }

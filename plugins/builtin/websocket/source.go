@@ -142,7 +142,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 		}
 		if err := c.send(ctx, false, []byte(line)); err != nil {
 			err = c.explain(err)
-			c.close(statusDone, "")
+			c.drop()
 			return err
 		}
 	}
