@@ -148,6 +148,14 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 	// Each instance receives the messages to its host.
 	"otlp":   func(pluginSettings) *sharingFault { return nil },
 	"syslog": func(pluginSettings) *sharingFault { return nil },
+	"websocket": func(s pluginSettings) *sharingFault {
+		if s.other("mode", "listen") {
+			return &sharingFault{"mode",
+				"each instance would receive all messages: use mode listen, and let a load balancer distribute " +
+					"connections to the instances"}
+		}
+		return nil
+	},
 }
 
 // prefixesSetting is the setting of s3 that its instances divide.

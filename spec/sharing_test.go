@@ -48,6 +48,8 @@ func TestSharedSources(t *testing.T) {
 		{"socket", nil, ""},
 		{"socket", sharedValues{"mode": "${MODE}"}, ""},
 		{"socket", sharedValues{"mode": "connect"}, "mode: each instance would receive all"},
+		{"websocket", sharedValues{"mode": "listen"}, ""},
+		{"websocket", sharedValues{"url": "ws://a"}, "mode: each instance would receive all messages"},
 		{"s3", sharedValues{"prefixes": "a/,b/"}, ""},
 		{"s3", sharedValues{"prefixes": "${PREFIXES}"}, ""},
 		{"s3", sharedValues{"prefixes": "a/"},

@@ -8,15 +8,16 @@ import (
 
 // UnreachableSources are settings of sources whose system is at %s, by plugin.
 var UnreachableSources = map[string]string{
-	"http":     `url: "http://%s/", pollingPeriod: 100ms`,
-	"kafka":    `servers: "%s", topics: t`,
-	"mqtt":     `url: "mqtt://%s", topics: t`,
-	"mysql":    `address: "%s", database: d, user: u, tables: t`,
-	"nats":     `url: "nats://%s", subjects: s, type: core`,
-	"postgres": `url: "postgres://u:p@%s/d", tables: t`,
-	"redis":    `url: "redis://%s/0", key: k`,
-	"s3":       `aws.bucket: b, aws.region: r, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s`,
-	"socket":   `address: "tcp://%s", mode: connect`,
+	"http":      `url: "http://%s/", pollingPeriod: 100ms`,
+	"kafka":     `servers: "%s", topics: t`,
+	"mqtt":      `url: "mqtt://%s", topics: t`,
+	"mysql":     `address: "%s", database: d, user: u, tables: t`,
+	"nats":      `url: "nats://%s", subjects: s, type: core`,
+	"postgres":  `url: "postgres://u:p@%s/d", tables: t`,
+	"redis":     `url: "redis://%s/0", key: k`,
+	"websocket": `url: "ws://%s"`,
+	"s3":        `aws.bucket: b, aws.region: r, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s`,
+	"socket":    `address: "tcp://%s", mode: connect`,
 }
 
 // EndingAll returns an address that accepts connections and closes them at once, and a function that returns their

@@ -31,6 +31,7 @@ var badItems = map[string][]string{
 	"spool":     {"../spoollog/TestSkipsDamage"},
 	"sqlite":    {"sqlite/TestBadItems"},
 	"syslog":    {"syslog/TestFraming", "syslog/TestMessages"},
+	"websocket": {"websocket/TestSourceSkipsLong", "websocket/TestSourceDisconnectsLong"},
 }
 
 // TestBadItems fails for a source without a test for bad items.

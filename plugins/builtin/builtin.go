@@ -25,6 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/spool"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
+	"github.com/conduit-agent/conduit/plugins/builtin/websocket"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
@@ -58,5 +59,6 @@ func Connectors(o exec.Options) []sdk.Connector {
 		spool.Connector(),
 		sqlite.Connector(),
 		syslog.Connector(),
+		websocket.Connector(),
 	}
 }

@@ -28,7 +28,7 @@ func TestAll(t *testing.T) {
 	}
 	if want := []string{"datadog", "elasticsearch", "exec", "file", "generator", "http", "influxdb", "journald", "kafka",
 		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "redis", "s3", "socket", "splunk", "spool",
-		"sqlite", "syslog"}; !slices.Equal(names, want) {
+		"sqlite", "syslog", "websocket"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -89,10 +89,11 @@ func TestForeignPositions(t *testing.T) {
 		},
 		"s3": {{"aws.bucket": "b", "aws.region": "r", "aws.endpoint": "http://127.0.0.1:1", "aws.accessKeyId": "a",
 			"aws.secretAccessKey": "s"}},
-		"socket": {{"address": "tcp://127.0.0.1:0"}, {"address": "tcp://127.0.0.1:1", "mode": "connect"}},
-		"spool":  {{"path": "spool"}},
-		"sqlite": {{"path": "db", "tables": "t"}},
-		"syslog": {{"address": "127.0.0.1:0", "protocols": "tcp"}},
+		"socket":    {{"address": "tcp://127.0.0.1:0"}, {"address": "tcp://127.0.0.1:1", "mode": "connect"}},
+		"spool":     {{"path": "spool"}},
+		"sqlite":    {{"path": "db", "tables": "t"}},
+		"syslog":    {{"address": "127.0.0.1:0", "protocols": "tcp"}},
+		"websocket": {{"url": "ws://127.0.0.1:1"}, {"mode": "listen", "address": "127.0.0.1:0"}},
 	}
 	for _, c := range builtin.Connectors(exec.Options{Enabled: true}) {
 		if c.NewSource != nil && modes[c.Name] == nil {
@@ -239,7 +240,7 @@ func TestPromises(t *testing.T) {
 // the other side, and three errors with their remedies.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("*/README.md")
-	if err != nil || len(pages) != 19 {
+	if err != nil || len(pages) != 20 {
 		t.Fatalf("there are %d pages: %v", len(pages), err)
 	}
 	for _, path := range pages {

@@ -39,6 +39,7 @@ var templates = []string{
 	"postgres table", "mysql table", "sqlite table",
 	"socket frame",
 	"syslog appname", "syslog facility", "syslog hostname", "syslog msgid", "syslog procid", "syslog severity",
+	"websocket message",
 }
 
 // TestTemplatesAreNotTakenLiterally checks all text settings. A setting that names something is a template, or refuses

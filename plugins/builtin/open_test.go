@@ -46,6 +46,8 @@ var minimal = map[string]map[string]string{
 	"socket source": {"address": "tcp://127.0.0.1:0"}, "socket destination": {"address": "tcp://127.0.0.1:1"},
 	"sqlite source": {"path": "a.db"}, "sqlite destination": {"path": "a.db"},
 	"syslog source": {"address": "127.0.0.1:0"}, "syslog destination": {"address": "127.0.0.1:1"},
+	"websocket source":      {"url": "ws://127.0.0.1:1"},
+	"websocket destination": {"mode": "listen", "address": "127.0.0.1:0"},
 }
 
 func with(settings map[string]string, name, value string) map[string]string {

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -128,6 +130,18 @@ func requestHandshake(_ net.Conn, r *bufio.Reader) error {
 	return err
 }
 
+// webSocketHandshake opens a WebSocket.
+func webSocketHandshake(c net.Conn, r *bufio.Reader) error {
+	request, err := http.ReadRequest(r)
+	if err != nil {
+		return err
+	}
+	sum := sha1.Sum([]byte(request.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	_, err = fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(sum[:]))
+	return err
+}
+
 var peers = map[string]peer{
 	"redis list": {"redis", map[string]string{"url": "redis://ADDR", "key": "k", "type": "list", "timeout": "2s"},
 		false, firstByte},
@@ -168,6 +182,9 @@ var peers = map[string]peer{
 		"retry.timeout": "0s"}, true, requestHandshake},
 	"splunk": {"splunk", map[string]string{"url": "http://ADDR", "auth.hecToken": "t", "acknowledge": "true",
 		"timeout": "2s", "retry.timeout": "0s"}, true, requestHandshake},
+	"websocket": {"websocket", map[string]string{"url": "ws://ADDR", "timeout": "2s"}, false, webSocketHandshake},
+	"websocket write": {"websocket", map[string]string{"url": "ws://ADDR", "timeout": "2s", "retry.timeout": "0s"}, true,
+		webSocketHandshake},
 	"elasticsearch": {"elasticsearch", map[string]string{"url": "http://ADDR", "index": "t", "timeout": "2s",
 		"retry.timeout": "0s"}, true, requestHandshake},
 }
@@ -523,6 +540,16 @@ var hostile = map[string]map[string]struct {
 			"more than 1 results"},
 		"nested":    {answerOf("Connection: close", `{"items":[`, strings.Repeat("[", 5_000_000)), "check url"},
 		"no length": {text("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n{"), ""},
+	},
+	"websocket": {
+		"length":         {text("\x82\x7f\x7f\xff\xff\xff\xff\xff\xff\xff"), ""},
+		"negative":       {text("\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"), ""},
+		"control frame":  {endless("\x89\x7f\x00\x00\x00\x00\x7f\xff\xff\xff", "a"), "invalid length"},
+		"reserved bits":  {endless("\xf2\x01a", "a"), "rsv bits"},
+		"unknown opcode": {text("\x83\x00"), "unknown opcode"},
+		"close":          {text("\x88\x05\x03\xf0bye"), "status 1008"},
+		"nothing":        {text(""), "without a close frame"},
+		"another answer": {text("HTTP/1.1 200 OK\r\n\r\n"), ""},
 	},
 	"s3": {
 		"header":  {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},

@@ -26,6 +26,7 @@ var selections = map[string]struct {
 	"spool":     {}, // reads a single directory
 	"socket":    {}, // reads everything that is sent to it
 	"syslog":    {}, // reads everything that is sent to it
+	"websocket": {}, // reads everything that is sent to it
 	"file": {setting: "path", values: map[string]string{
 		"/no/such/*.log": "", "/no/such/[ab]?.log": "", "/no/such/name": "", "/no/such/{name}": "",
 		"/no/such/**/*.log": "", "/no/such/**": "", "/no/such/a**.log": "**",

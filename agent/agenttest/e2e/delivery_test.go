@@ -31,6 +31,7 @@ func destinations(addr, path string) map[string]string {
 		"otlp":          `url: "http://` + addr + `", timeout: 200ms`,
 		"socket":        `address: "tcp://` + addr + `"`,
 		"syslog":        `address: "` + addr + `"`,
+		"websocket":     `url: "ws://` + addr + `", timeout: 200ms`,
 		"postgres":      `url: "postgres://u:p@` + addr + `/db?sslmode=disable", table: t`,
 		"mysql":         `address: "` + addr + `", database: d, user: u, table: t`,
 		"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://` + addr +
@@ -44,14 +45,15 @@ func destinations(addr, path string) map[string]string {
 // sources are the settings of the sources with an external system.
 func sources(addr, path string) map[string]string {
 	return map[string]string{
-		"http":     `url: "http://` + addr + `/", timeout: 200ms`,
-		"redis":    `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
-		"kafka":    `servers: "` + addr + `", topics: t`,
-		"nats":     `url: "nats://` + addr + `", stream: s, timeout: 200ms`,
-		"mqtt":     `url: "mqtt://` + addr + `", topics: t, timeout: 200ms`,
-		"socket":   `address: "tcp://` + addr + `", mode: connect`,
-		"postgres": `url: "postgres://u:p@` + addr + `/db?sslmode=disable", tables: t`,
-		"mysql":    `address: "` + addr + `", database: d, user: u, tables: t`,
+		"http":      `url: "http://` + addr + `/", timeout: 200ms`,
+		"redis":     `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
+		"kafka":     `servers: "` + addr + `", topics: t`,
+		"nats":      `url: "nats://` + addr + `", stream: s, timeout: 200ms`,
+		"mqtt":      `url: "mqtt://` + addr + `", topics: t, timeout: 200ms`,
+		"socket":    `address: "tcp://` + addr + `", mode: connect`,
+		"websocket": `url: "ws://` + addr + `", timeout: 200ms`,
+		"postgres":  `url: "postgres://u:p@` + addr + `/db?sslmode=disable", tables: t`,
+		"mysql":     `address: "` + addr + `", database: d, user: u, tables: t`,
 		"s3": `aws.bucket: b, aws.region: r, aws.endpoint: "http://` + addr +
 			`", aws.accessKeyId: a, aws.secretAccessKey: s`,
 		"file":   `path: "` + path + `/in"`,

@@ -35,8 +35,9 @@ var unreachable = map[string]string{
 	"redis":         `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
 	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +
 		`aws.secretAccessKey: s, retry.timeout: 10ms`,
-	"socket": `address: "tcp://%s", retry.timeout: 10ms`,
-	"syslog": `address: "%s", protocol: tcp, retry.timeout: 10ms`,
+	"socket":    `address: "tcp://%s", retry.timeout: 10ms`,
+	"syslog":    `address: "%s", protocol: tcp, retry.timeout: 10ms`,
+	"websocket": `url: "ws://%s", retry.timeout: 10ms`,
 }
 
 // A network outage makes no pipeline degraded, whatever its connectors: each is retried, with a few lines in the log

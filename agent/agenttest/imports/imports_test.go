@@ -61,7 +61,7 @@ var homes = map[string][]string{
 		"plugins/plugintest/builtintest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
-	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},
+	"nhooyr.io/websocket":                      {"api/inspect", "api/client", "plugins/builtin/websocket"},
 	"github.com/modelcontextprotocol/go-sdk":   {"api/mcp"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/knadh/koanf":                   {"agent/config"},

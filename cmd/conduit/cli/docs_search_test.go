@@ -42,6 +42,8 @@ func TestDocsAreFound(t *testing.T) {
 		"line protocol":        "connector-influxdb.html",
 		"promtail":             "connector-loki.html",
 		"netcat":               "connector-socket.html",
+		"websocket":            "connector-websocket.html",
+		"wss":                  "connector-websocket.html",
 		"mariadb cdc":          "connector-mysql.html",
 		"kubernetes logs":      "container-logs.html",
 		"container logs":       "container-logs.html",

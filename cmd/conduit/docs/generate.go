@@ -54,6 +54,7 @@ var pluginWords = map[string]string{
 	"redis": "valkey cache hash stream", "s3": "minio bucket object storage parquet gcs r2",
 	"socket": "tcp udp unix netcat nc stream lines framing octet counting",
 	"spool":  "disk buffer queue store and forward", "sqlite": "database cdc", "syslog": "rsyslog rfc5424 rfc3164",
+	"websocket": "ws wss socket stream feed push browser exchange",
 
 	"aggregate": "group by tumbling window mean", "custom.javascript": "js script code function",
 	"dedupe": "deduplicate deduplication distinct repeated twice", "enrich.file": "lookup join csv table",

@@ -64,10 +64,11 @@ func TestDestinationSends(t *testing.T) {
 		want     string // message or error
 		refused  bool
 	}{
-		"text":       {map[string]string{}, texts("hello")[0], "hello", false},
-		"empty":      {map[string]string{}, texts("")[0], "", false},
-		"object":     {map[string]string{}, object, `{"a":1,"b":"x"}`, false},
-		"template":   {map[string]string{"message": "{{ .Metadata.team }}: {{ .Payload.After.b }}"}, object, "blue: x", false},
+		"text":   {map[string]string{}, texts("hello")[0], "hello", false},
+		"empty":  {map[string]string{}, texts("")[0], "", false},
+		"object": {map[string]string{}, object, `{"a":1,"b":"x"}`, false},
+		"template": {map[string]string{"message": "{{ .Metadata.team }}: {{ .Payload.After.b }}"}, object, "blue: x",
+			false},
 		"binary":     {map[string]string{"type": "binary"}, texts("a\xff")[0], "binary a\xff", false},
 		"no text":    {map[string]string{}, texts("a\xff")[0], "set type to binary", true},
 		"no payload": {map[string]string{}, record.Record{}, "no payload after the change", true},

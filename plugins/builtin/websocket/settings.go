@@ -70,7 +70,8 @@ func (s *endpointSettings) check() error {
 	}
 	u, err := url.Parse(s.URL)
 	switch {
-	case err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" || strings.ContainsAny(s.URL, " \t\r\n"):
+	case err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" ||
+		strings.ContainsAny(s.URL, " \t\r\n"):
 		return wrong("url", "must be ws://HOST, or wss://HOST for TLS, with port and path if needed")
 	case u.User != nil:
 		return wrong("url", "must not contain a user: set auth.username and auth.password, or auth.token")

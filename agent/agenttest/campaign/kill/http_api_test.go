@@ -38,7 +38,7 @@ func serveAPI(addr string) error {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	h := &http.Server{Handler: withTelemetry(s, withOTLP(s)), Protocols: protocols}
+	h := &http.Server{Handler: withWebSocket(s, withTelemetry(s, withOTLP(s))), Protocols: protocols}
 	return h.Serve(l)
 }
 
