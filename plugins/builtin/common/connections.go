@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// openConnections is the number of connections of all sources in this process.
+// openConnections is the number of accepted connections of all connectors in this process.
 var openConnections atomic.Int64
 
 // TakeConnection counts a connection before it is accepted. It returns false, without counting the connection, when the
-// sources of this process hold half of all file descriptors that it may use. ReleaseConnection releases the connection.
+// connectors of this process hold half of all file descriptors that it may use. ReleaseConnection releases the
+// connection.
 func TakeConnection() bool {
 	if openConnections.Add(1) <= share() {
 		return true

@@ -39,8 +39,7 @@ func (s *destinationSettings) binary() bool { return s.Type == "binary" }
 
 // target is the other side of the connections of a destination.
 type target interface {
-	// write sends messages in order, and returns the number of those that the other side has read, and the error of the
-	// next one.
+	// write sends messages in order. It returns how many the other side has read, and the error of the next one.
 	write(ctx context.Context, messages [][]byte) (int, error)
 	// close ends the connections.
 	close(ctx context.Context) error

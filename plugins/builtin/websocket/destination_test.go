@@ -54,7 +54,7 @@ func (h *heard) list() []string {
 	return slices.Clone(h.all)
 }
 
-// TestDestinationSends sends payloads and templates, and refuses what is no text.
+// TestDestinationSends sends payloads and templates, and refuses records without a text.
 func TestDestinationSends(t *testing.T) {
 	object := record.Record{After: record.Structured(map[string]any{"a": 1, "b": "x"})}
 	object.Metadata.Set("team", "blue")
@@ -185,7 +185,7 @@ func TestDestinationRefused(t *testing.T) {
 	}
 }
 
-// TestDestinationDenied does not retry what a retry does not help.
+// TestDestinationDenied does not retry when the server refuses the client.
 func TestDestinationDenied(t *testing.T) {
 	requests := 0
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -57,8 +57,10 @@ func (s *receiver) serve(c *conn, metadata record.Metadata) error {
 		c.drop()
 		return err
 	case <-s.pending.Closed():
+		late := time.AfterFunc(closeTime, func() { _ = c.under.Close() })
 		stop()
 		<-settled // the last acknowledgement goes out before the close frame
+		late.Stop()
 		c.close(statusLeaving, errStopped.Error())
 		return errStopped
 	}
@@ -114,15 +116,15 @@ func (s *receiver) leaveOut(c *conn, m *message) error {
 }
 
 // settle waits for the acknowledgement of each message, in order, and makes room for others, until ctx or the source
-// ends, or all messages of the connection are acknowledged. With the setting acknowledge it tells the client.
+// ends, or all messages of the connection are acknowledged. With the setting acknowledge it sends acknowledgements.
 func (s *receiver) settle(ctx context.Context, c *conn, deliveries *common.Inbox[delivery]) {
 	var settled atomic.Int64
 	changed := notify.NewSignal()
-	var told sync.WaitGroup
-	defer told.Wait()
+	var sending sync.WaitGroup
+	defer sending.Wait()
 	defer close(changed)
 	if s.settings.Acknowledge == "message" {
-		told.Go(func() { acknowledge(c, &settled, changed) })
+		sending.Go(func() { acknowledge(c, &settled, changed) })
 	}
 	for {
 		all, err := deliveries.Take(ctx)

@@ -114,7 +114,7 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 }
 
 // allows reports whether pages of an origin may connect. An origin that equals the host of the request is not enough:
-// any name can lead to this host, and it has no pages of its own.
+// any name can lead to this host, which serves no pages.
 func (s *server) allows(origin string) bool {
 	return slices.Contains(s.settings.Origins, origin) || slices.Contains(s.settings.Origins, "*")
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // TestSourceConnects receives text and binary messages after it has subscribed.
@@ -383,7 +384,7 @@ func TestSourceListens(t *testing.T) {
 	}
 }
 
-// TestSourceAcknowledges tells a client how many of its messages are committed, also when the pipeline stops.
+// TestSourceAcknowledges sends clients the number of their committed messages, also when the pipeline stops.
 func TestSourceAcknowledges(t *testing.T) {
 	settings, addr := listening(t, "acknowledge", "message")
 	s := source(t, settings)
@@ -420,7 +421,7 @@ func TestSourceAcknowledges(t *testing.T) {
 	}
 }
 
-// TestSourceStops never acknowledges what is not committed.
+// TestSourceStops sends no acknowledgement of messages that are not committed.
 func TestSourceStops(t *testing.T) {
 	settings, addr := listening(t, "acknowledge", "message")
 	s := source(t, settings)
@@ -446,6 +447,72 @@ func TestSourceDisconnectsLong(t *testing.T) {
 	if got := payloads(plugintest.Read(t, s, 1)); got[0] != "12345678" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestSourceHostileClients closes the connection of a client that breaks the protocol, and serves others.
+func TestSourceHostileClients(t *testing.T) {
+	settings, addr := listening(t)
+	s := source(t, settings)
+	good := connected(t, addr)
+	for name, frames := range map[string]string{
+		"not masked":         "\x81\x01a",
+		"long control frame": "\x89\xfe\x01\x00mask" + strings.Repeat("a", 256),
+		"negative length":    "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xffmask",
+		"unknown opcode":     "\x83\x80mask",
+		"reserved bits":      "\xc1\x81maska",
+		"bad close status":   "\x88\x82\x00\x00\x00\x00\x03\xed",
+	} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"+frames)
+		_ = c.SetReadDeadline(time.Now().Add(wait.Limit))
+		if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 101 ") {
+			t.Errorf("%s: the server sends %q, %v", name, answer, err)
+		}
+		_ = c.Close()
+	}
+	say(t, good, "still here")
+	if got := payloads(plugintest.Read(t, s, 1)); got[0] != "still here" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestSourceShortOfMemory does not read while the agent is short of memory.
+func TestSourceShortOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = 10 << 20
+		ctx := (&plugintest.Memory{Bytes: all}).Context(t.Context())
+		other := sdk.NewBuffer(ctx)
+		if !other.Take(all) {
+			t.Fatal("there is no memory")
+		}
+		s := &websocket.Source{}
+		websocket.SetSourceNetwork(s, network.ServePipes(t, accepting(func(c *library.Conn, _ *http.Request) {
+			say(t, c, "1")
+			_ = stay(c)
+		})).Dial)
+		if err := s.Configure(ctx, withDefaults(s.Parameters(), map[string]string{"url": "ws://h"})); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Open(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := *s.Progress().Records; n != 0 {
+			t.Errorf("%d messages were read without memory", n)
+		}
+		other.Add(-all)
+		time.Sleep(time.Second)
+		if n := *s.Progress().Records; n != 1 {
+			t.Errorf("%d messages were read with memory", n)
+		}
+		if err := s.Teardown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestSourceConnections keeps open connections at the limit, and closes new ones.
