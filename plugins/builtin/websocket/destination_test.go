@@ -266,6 +266,28 @@ func TestDestinationSlowClient(t *testing.T) {
 	wait.For(t, "the slow client to be gone", func() bool { return wait.Goroutines("websocket.(*audience).serve") == 1 })
 }
 
+// TestDestinationLastClientGone keeps messages for the next client when no client has read them.
+func TestDestinationLastClientGone(t *testing.T) {
+	settings, addr := listening(t, "timeout", "100ms")
+	d := open(t, destination(t, settings))
+	connected(t, addr) // reads nothing
+	wait.For(t, "the client", func() bool { return wait.Goroutines("websocket.(*audience).serve") == 1 })
+	written := make(chan error)
+	go func() {
+		_, err := d.Write(t.Context(), texts("1", "2"))
+		written <- err
+	}()
+	wait.For(t, "the client to be gone", func() bool { return wait.Goroutines("websocket.(*audience).serve") == 0 })
+	next, h := connected(t, addr), &heard{}
+	go h.take(next, nil)
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(h.list(), " "); got != "1 2" {
+		t.Errorf("the next client has %s", got)
+	}
+}
+
 // TestContract checks the contract of connectors for sending to a server.
 func TestContract(t *testing.T) {
 	servers := map[string]*heard{}

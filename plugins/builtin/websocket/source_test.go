@@ -250,7 +250,7 @@ func TestSourceDead(t *testing.T) {
 // TestSourceLives keeps a connection without messages as long as pings are answered.
 func TestSourceLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := pipes(t, accepting(func(c *library.Conn, _ *http.Request) { _ = stay(c) }), map[string]string{})
+		s := pipes(t, once(accepting(func(c *library.Conn, _ *http.Request) { _ = stay(c) })), map[string]string{})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if w := s.Progress().Warning; w != "" {
