@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"nhooyr.io/websocket"
-
-	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 )
 
 // Statuses with which a connector closes a connection.
@@ -91,18 +89,14 @@ func (c *conn) next() (*message, error) {
 	return &message{r, kind == websocket.MessageBinary, cancel}, nil
 }
 
-// receive returns the content of a message, or httpclient.ErrTooLarge. The content must arrive before the timeout.
-func (c *conn) receive(m *message, limit int64) ([]byte, error) {
+// receive returns the next n bytes of a message, or fewer at its end. They must arrive before the timeout.
+func (c *conn) receive(m *message, n int64) ([]byte, error) {
 	late := time.AfterFunc(c.timeout, m.cancel)
-	text, err := httpclient.ReadAtMost(m, limit)
-	inTime := late.Stop()
-	switch {
-	case err == nil || errors.Is(err, httpclient.ErrTooLarge):
-		return text, err
-	case !inTime:
+	text, err := io.ReadAll(io.LimitReader(m, n))
+	if inTime := late.Stop(); err != nil && !inTime {
 		return nil, fmt.Errorf("a message was not received completely within %v", c.timeout)
 	}
-	return nil, c.explain(err)
+	return text, c.explain(err)
 }
 
 // skip receives the rest of a message.

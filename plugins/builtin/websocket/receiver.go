@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
-	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -80,27 +79,52 @@ func (s *receiver) read(c *conn, metadata record.Metadata, deliveries *common.In
 	}
 }
 
+// headSize is the number of bytes of a message that are read before there is room for it. The size of most messages is
+// then known.
+const headSize = 4 << 10
+
 // take passes a message on when there is room for it.
 func (s *receiver) take(c *conn, m *message, metadata record.Metadata, deliveries *common.Inbox[delivery]) error {
 	limit := s.settings.MaxMessage
-	c.paused.Store(true)
-	admitted := s.pending.AdmitLater(limit)
-	if c.paused.Store(false); !admitted {
-		return errStopped
-	}
-	text, err := c.receive(m, limit)
-	if err != nil {
-		if s.pending.Release(limit); errors.Is(err, httpclient.ErrTooLarge) {
+	head := min(headSize, limit+1)
+	text, err := c.receive(m, head)
+	size := int64(len(text))
+	switch {
+	case err != nil:
+		return err
+	case size > limit:
+		return s.leaveOut(c, m)
+	case size < head:
+		if !s.admit(c, size) {
+			return errStopped
+		}
+	default:
+		if !s.admit(c, limit) {
+			return errStopped
+		}
+		rest, err := c.receive(m, limit+1-size)
+		text, size = append(text, rest...), size+int64(len(rest))
+		if err != nil {
+			s.pending.Release(limit)
+			return err
+		}
+		if size > limit {
+			s.pending.Release(limit)
 			return s.leaveOut(c, m)
 		}
-		return err
+		s.pending.Shrink(limit - size)
 	}
-	size := int64(len(text))
-	s.pending.Shrink(limit - size)
 	deliveries.Lock()
 	defer deliveries.Unlock()
 	deliveries.Push(delivery{s.pending.Add(newContent(text, m.binary, metadata)), size})
 	return nil
+}
+
+// admit waits until there is room for a message. It returns false if the source ends before.
+func (s *receiver) admit(c *conn, size int64) bool {
+	c.paused.Store(true)
+	defer c.paused.Store(false)
+	return s.pending.AdmitLater(size)
 }
 
 // leaveOut handles a message that is too long. A client of this server is disconnected. A server does not repeat

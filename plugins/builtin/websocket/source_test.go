@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -114,6 +115,34 @@ func TestSourceSkipsLong(t *testing.T) {
 	if all := s.Progress().Skipped; len(all) != 1 || !strings.Contains(all[0].Of, "8 bytes") ||
 		!strings.Contains(all[0].Error, "message.maxBytes") {
 		t.Errorf("skipped %+v", all)
+	}
+}
+
+// TestSourceSizes receives messages of every size up to the maximum.
+func TestSourceSizes(t *testing.T) {
+	texts := map[int]string{}
+	for _, size := range []int{0, 1, 4095, 4096, 4097, 9999, 10_000, 10_001, 100_000} {
+		texts[size] = strings.Repeat(fmt.Sprint(size), size)[:size]
+	}
+	url := serve(t, func(c *library.Conn, _ *http.Request) {
+		for _, size := range slices.Sorted(maps.Keys(texts)) {
+			say(t, c, texts[size])
+		}
+		say(t, c, "end")
+		_ = stay(c)
+	})
+	s := source(t, map[string]string{"url": url, "message.maxBytes": "10000", "limit.bytes": "10000"})
+	want := []string{"", texts[1], texts[4095], texts[4096], texts[4097], texts[9999], texts[10_000], "end"}
+	var got []string
+	for len(got) < len(want) {
+		records := plugintest.Read(t, s, 1)
+		got = append(got, payloads(records)...)
+		ack(t, s, records)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("message %d has %d bytes, want %d", i, len(got[i]), len(want[i]))
+		}
 	}
 }
 
