@@ -51,6 +51,7 @@ func (s *endpointSettings) dial(ctx context.Context, network dialer) (*conn, err
 		return under, nil
 	}
 	requester, header := client.Requester()
+	//nolint:bodyclose // the library closes it
 	ws, response, err := websocket.Dial(ctx, s.URL, &websocket.DialOptions{HTTPClient: requester, HTTPHeader: header,
 		Subprotocols: s.Subprotocols})
 	switch {

@@ -146,6 +146,11 @@ func TestSourceSizes(t *testing.T) {
 	}
 }
 
+// status returns a handler that answers with a status.
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
 // TestSourceRefused checks the errors, with the remedies, for responses that open no WebSocket.
 func TestSourceRefused(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -153,18 +158,20 @@ func TestSourceRefused(t *testing.T) {
 		want    string
 		retry   bool
 	}{
-		"401": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad token word-4711", 401) },
+		"401": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "bad token word-4711", http.StatusUnauthorized)
+		},
 			`status 401 Unauthorized: "bad token ***": check the settings auth.*`, false},
-		"403": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) },
+		"403": {status(http.StatusForbidden),
 			"status 403 Forbidden: check the settings auth.*", false},
 		"404": {http.NotFound, "check the path of url", false},
-		"400": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) }, "check url, subprotocols", false},
+		"400": {status(http.StatusBadRequest), "check url, subprotocols", false},
 		"a page": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "it is a page",
 			false},
-		"redirect": {http.RedirectHandler("/other", 302).ServeHTTP, "set url to the correct URL", false},
-		"501":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(501) }, "status 501", false},
-		"503":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "status 503", true},
-		"429":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "status 429", true},
+		"redirect": {http.RedirectHandler("/other", http.StatusFound).ServeHTTP, "set url to the correct URL", false},
+		"501":      {status(http.StatusNotImplemented), "status 501", false},
+		"503":      {status(http.StatusServiceUnavailable), "status 503", true},
+		"429":      {status(http.StatusTooManyRequests), "status 429", true},
 		"another upgrade": {func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, _ := http.NewResponseController(w).Hijack()
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"+
@@ -399,7 +406,7 @@ func TestSourceListens(t *testing.T) {
 		}
 	}
 	r, err := http.Get("http://word@" + addr + "/in")
-	if err != nil || r.StatusCode != 401 {
+	if err != nil || r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a request without an upgrade is answered %v, %v", r, err)
 	}
 	_ = r.Body.Close()
