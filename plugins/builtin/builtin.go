@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/nats"
 	"github.com/conduit-agent/conduit/plugins/builtin/otlp"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/builtin/prometheus"
 	"github.com/conduit-agent/conduit/plugins/builtin/redis"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/builtin/socket"
@@ -52,6 +53,7 @@ func Connectors(o exec.Options) []sdk.Connector {
 		nats.Connector(),
 		otlp.Connector(),
 		postgres.Connector(),
+		prometheus.Connector(),
 		redis.Connector(),
 		s3.Connector(),
 		socket.Connector(),

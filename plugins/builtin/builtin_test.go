@@ -27,8 +27,8 @@ func TestAll(t *testing.T) {
 		}
 	}
 	if want := []string{"datadog", "elasticsearch", "exec", "file", "generator", "http", "influxdb", "journald", "kafka",
-		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "redis", "s3", "socket", "splunk", "spool",
-		"sqlite", "syslog", "websocket"}; !slices.Equal(names, want) {
+		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "prometheus", "redis", "s3", "socket",
+		"splunk", "spool", "sqlite", "syslog", "websocket"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -80,8 +80,9 @@ func TestForeignPositions(t *testing.T) {
 		"mysql":     {{"address": "127.0.0.1:1", "database": "db", "user": "u", "tables": "t"}},
 		"nats": {{"url": "nats://127.0.0.1:1", "stream": "s"},
 			{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"}},
-		"otlp":     {{"addresses": "127.0.0.1:0"}},
-		"postgres": {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
+		"otlp":       {{"addresses": "127.0.0.1:0"}},
+		"postgres":   {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
+		"prometheus": {{"address": "127.0.0.1:0"}, {"mode": "scrape", "targets": "http://127.0.0.1:1"}},
 		"redis": {
 			{"url": "redis://127.0.0.1:1", "type": "stream", "key": "k"},
 			{"url": "redis://127.0.0.1:1", "type": "list", "key": "k"},
@@ -240,7 +241,7 @@ func TestPromises(t *testing.T) {
 // the other side, and three errors with their remedies.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("*/README.md")
-	if err != nil || len(pages) != 20 {
+	if err != nil || len(pages) != 21 {
 		t.Fatalf("there are %d pages: %v", len(pages), err)
 	}
 	for _, path := range pages {
@@ -306,10 +307,11 @@ func TestSourcesTellTheirLimits(t *testing.T) {
 			"maxAckPending": "7"}, 7},
 		"nats maxAckPending, core": {map[string]string{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"},
 			0},
-		"socket limit.messages": {map[string]string{"address": "tcp://:1", "limit.messages": "7"}, 7},
-		"syslog limit.messages": {map[string]string{"limit.messages": "7"}, 7},
-		"http limit.requests":   {map[string]string{}, 0},
-		"otlp limit.requests":   {map[string]string{}, 0},
+		"socket limit.messages":     {map[string]string{"address": "tcp://:1", "limit.messages": "7"}, 7},
+		"syslog limit.messages":     {map[string]string{"limit.messages": "7"}, 7},
+		"http limit.requests":       {map[string]string{}, 0},
+		"otlp limit.requests":       {map[string]string{}, 0},
+		"prometheus limit.requests": {map[string]string{}, 0},
 	}
 	for _, c := range builtin.All() {
 		if c.NewSource == nil {

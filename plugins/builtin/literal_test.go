@@ -32,6 +32,8 @@ var templates = []string{
 	"elasticsearch index", "elasticsearch id",
 	"influxdb measurement", "influxdb tags.*",
 	"loki labels.*", "loki line", "loki metadata.*",
+	"prometheus name", "prometheus value", "prometheus labels.*", "prometheus time", "prometheus type", "prometheus help",
+	"prometheus unit",
 	"splunk index", "splunk host", "splunk source", "splunk sourcetype", "splunk fields.*",
 	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
 	"redis value", "redis fields.*", "redis expire",

@@ -19,7 +19,8 @@ var minimal = map[string]map[string]string{
 	"datadog destination":  {"auth.apiKey": "k"},
 	"influxdb destination": {"url": "http://127.0.0.1:1", "org": "o", "bucket": "b"},
 	"loki destination":     {"url": "http://127.0.0.1:1", "labels.job": "j"},
-	"splunk destination":   {"url": "http://127.0.0.1:1", "auth.hecToken": "t"},
+	"prometheus source":    {"address": "127.0.0.1:0"}, "prometheus destination": {"url": "http://127.0.0.1:1"},
+	"splunk destination": {"url": "http://127.0.0.1:1", "auth.hecToken": "t"},
 	"elasticsearch destination": {
 		"url": "http://127.0.0.1:1"},
 	"exec source": {"command": `["true"]`}, "exec destination": {"command": `["true"]`},

@@ -180,6 +180,10 @@ var peers = map[string]peer{
 		"timeout": "2s", "retry.timeout": "0s"}, true, requestHandshake},
 	"loki": {"loki", map[string]string{"url": "http://ADDR", "labels.job": "j", "timeout": "2s",
 		"retry.timeout": "0s"}, true, requestHandshake},
+	"prometheus": {"prometheus", map[string]string{"url": "http://ADDR", "name": "m", "value": "1", "timeout": "2s",
+		"retry.timeout": "0s"}, true, requestHandshake},
+	"prometheus scrape": {"prometheus", map[string]string{"mode": "scrape", "targets": "http://ADDR/metrics",
+		"timeout": "2s", "interval": "2s"}, false, requestHandshake},
 	"splunk": {"splunk", map[string]string{"url": "http://ADDR", "auth.hecToken": "t", "acknowledge": "true",
 		"timeout": "2s", "retry.timeout": "0s"}, true, requestHandshake},
 	"websocket": {"websocket", map[string]string{"url": "ws://ADDR", "timeout": "2s"}, false, webSocketHandshake},
@@ -520,6 +524,12 @@ var hostile = map[string]map[string]struct {
 		"no length": {text("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n{"), ""},
 	},
 	"loki": {
+		"header":    {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
+		"body":      {endless("HTTP/1.1 200 OK\r\n\r\n", "a"), "more than 8388608 bytes"},
+		"page":      {answerOf("Connection: close", "<html>"), "check url"},
+		"no length": {text("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n{"), ""},
+	},
+	"prometheus": {
 		"header":    {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
 		"body":      {endless("HTTP/1.1 200 OK\r\n\r\n", "a"), "more than 8388608 bytes"},
 		"page":      {answerOf("Connection: close", "<html>"), "check url"},

@@ -23,6 +23,9 @@ var selections = map[string]struct {
 	"generator": {}, // generates its own items
 	"http":      {}, // reads one path or one URL
 	"otlp":      {}, // reads everything that is sent to it
+	"prometheus": {setting: "targets", with: map[string]string{"mode": "scrape"}, values: map[string]string{
+		"http://a,http://a/metrics": "", "http://a,http://a": "twice", "a:9100": "must be a URL",
+	}},
 	"spool":     {}, // reads a single directory
 	"socket":    {}, // reads everything that is sent to it
 	"syslog":    {}, // reads everything that is sent to it

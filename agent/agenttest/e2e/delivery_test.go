@@ -22,6 +22,7 @@ func destinations(addr, path string) map[string]string {
 		"elasticsearch": `url: "http://` + addr + `", index: t, timeout: 200ms`,
 		"influxdb":      `url: "http://` + addr + `", org: o, bucket: b, measurement: m, timeout: 200ms`,
 		"loki":          `url: "http://` + addr + `", labels.job: j, timeout: 200ms`,
+		"prometheus":    `url: "http://` + addr + `", name: m, value: "1", timeout: 200ms`,
 		"splunk":        `url: "http://` + addr + `", auth.hecToken: t, timeout: 200ms`,
 		"http":          `url: "http://` + addr + `/", timeout: 200ms`,
 		"redis":         `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,

@@ -24,6 +24,7 @@ var unreachable = map[string]string{
 	"elasticsearch": `url: "http://%s", index: t, retry.timeout: 10ms`,
 	"influxdb":      `url: "http://%s", org: o, bucket: b, measurement: m, retry.timeout: 10ms`,
 	"loki":          `url: "http://%s", labels.job: j, retry.timeout: 10ms`,
+	"prometheus":    `url: "http://%s", name: m, value: "1", retry.timeout: 10ms`,
 	"splunk":        `url: "http://%s", auth.hecToken: t, retry.timeout: 10ms`,
 	"http":          `url: "http://%s/", body.format: lines, retry.timeout: 10ms`,
 	"kafka":         `servers: "%s", topic: t`,

@@ -44,6 +44,7 @@ func TestDocsAreFound(t *testing.T) {
 		"netcat":               "connector-socket.html",
 		"websocket":            "connector-websocket.html",
 		"wss":                  "connector-websocket.html",
+		"remote write":         "connector-prometheus.html",
 		"mariadb cdc":          "connector-mysql.html",
 		"kubernetes logs":      "container-logs.html",
 		"container logs":       "container-logs.html",

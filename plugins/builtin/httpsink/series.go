@@ -22,7 +22,10 @@ type Series struct {
 
 // Used is one of the things.
 type Used struct {
-	Key  string
+	Key string
+	// State is what the dialect knows of it. It is forgotten with it.
+	State any
+
 	used time.Time
 	last int64 // last result of Time
 }
@@ -52,6 +55,12 @@ func (s *Series) Use(key []byte) (*Used, error) {
 	s.used[one.Key] = one
 	return one, nil
 }
+
+// Known returns the one with a key, nil for none. It does not count as used.
+func (s *Series) Known(key string) *Used { return s.used[key] }
+
+// Empty reports whether nothing was used.
+func (s *Series) Empty() bool { return len(s.used) == 0 }
 
 // Time returns the time of a record in u, in Unix nanoseconds: its creation, or else when it was read. A time of
 // reading is made later than the one before: records that are read together have the same, and of equal ones the

@@ -56,6 +56,8 @@ type Item struct {
 	// Key is equal for items that change the same thing at the server, whose order matters. "" stands for a thing that
 	// no other item changes.
 	Key string
+	// Apart reports whether the item must not be in one request with the items before it.
+	Apart bool
 }
 
 // Dialect defines how a system receives records.
@@ -117,6 +119,11 @@ type Sink struct {
 	// Confirm waits until the server has stored the accepted items. After an error the request is sent again. nil: a
 	// successful response says that they are stored.
 	Confirm func(ctx context.Context, r *httpclient.Response) error
+	// Judge returns the outcome of an item that r refuses, which is the response to a request with this item only: nil
+	// if the item counts as written, or else an error such as refusal. unsure reports that the server may have written
+	// the item before, with a request that failed. known reports that only a server of the dialect responds like that.
+	// nil: the outcome is refusal, and nothing is known.
+	Judge func(item Item, r *httpclient.Response, unsure bool, refusal error) (outcome error, known bool)
 
 	url, contentType string
 
@@ -174,6 +181,7 @@ func (s *Sink) Write(ctx context.Context, records []record.Record) (n int, err e
 type pending struct {
 	Item
 	settled bool
+	unsure  bool  // a request with the item has failed
 	outcome error // nil: written
 	status  int   // of the response that refused a request with this item only
 }
@@ -199,7 +207,7 @@ func (s *Sink) encode(records []record.Record, ids []common.RecordID) (items []*
 		if err != nil {
 			return items, err
 		}
-		if len(items) > 0 && len(item.Text) > s.settings.MaxBytes {
+		if len(items) > 0 && (item.Apart || len(item.Text) > s.settings.MaxBytes) {
 			return items, nil
 		}
 		// A later Encode may move the buffer; the items keep the memory to which they refer.
@@ -245,9 +253,11 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 		r, outcomes, err := s.try(ctx, items)
 		switch {
 		case err != nil:
+			for _, item := range items {
+				item.unsure = true
+			}
 		case outcomes == nil && len(items) == 1:
-			items[0].settled, items[0].status = true, r.Status
-			items[0].outcome = fmt.Errorf("the server refused the record: %w", s.Client.ResponseError(r))
+			s.refuse(items[0], r)
 			return nil
 		case outcomes == nil:
 			half := len(items) / 2
@@ -268,6 +278,19 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 		if err := retry.wait(ctx, r, err); err != nil {
 			return err
 		}
+	}
+}
+
+// refuse settles an item that the server refused in a request of its own.
+func (s *Sink) refuse(item *pending, r *httpclient.Response) {
+	item.settled, item.status = true, r.Status
+	item.outcome = fmt.Errorf("the server refused the record: %w", s.Client.ResponseError(r))
+	if s.Judge == nil {
+		return
+	}
+	var known bool
+	if item.outcome, known = s.Judge(item.Item, r, item.unsure, item.outcome); known {
+		s.works = true
 	}
 }
 

@@ -24,6 +24,7 @@ var settingsOf = map[string]spec.Connector{
 	"plugins/builtin/exec/README.md":          {Type: spec.TypeSource, Plugin: "builtin:exec"},
 	"plugins/builtin/influxdb/README.md":      {Type: spec.TypeDestination, Plugin: "builtin:influxdb"},
 	"plugins/builtin/loki/README.md":          {Type: spec.TypeDestination, Plugin: "builtin:loki"},
+	"plugins/builtin/prometheus/README.md":    {Type: spec.TypeDestination, Plugin: "builtin:prometheus"},
 }
 
 // executed are the pages whose blocks of YAML are examples that another test, the value, executes.

@@ -80,6 +80,7 @@ var campaigns = []Campaign{
 	kill("nats", "NATS"),
 	kill("otlp", "OTLP(JSON)?"),
 	kill("postgres", "Postgres(Created|Destination)?", "plugins/builtin/sqlsink/..."),
+	kill("prometheus", "Prometheus", append(httpSinks, "plugins/builtin/httpserver/...")...),
 	kill("redis", "Redis(Stream|List|Keys)?"),
 	kill("s3", "S3"),
 	kill("splunk", "Splunk", httpSinks...),
@@ -105,9 +106,10 @@ var campaigns = []Campaign{
 	connector("s3", "`s3` with an S3 gateway, and its Parquet files with DuckDB and Arrow."),
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),
 	{Name: "victoria", Dir: module + "/connectors/victoria",
-		About: "`loki` and `datadog` with VictoriaLogs, and `influxdb` with VictoriaMetrics and InfluxDB.",
+		About: "`loki` and `datadog` with VictoriaLogs, `influxdb` with VictoriaMetrics and InfluxDB, and `prometheus` with " +
+			"VictoriaMetrics and Prometheus.",
 		Subjects: append(httpSinks, "plugins/builtin/datadog/...", "plugins/builtin/influxdb/...",
-			"plugins/builtin/loki/...")},
+			"plugins/builtin/loki/...", "plugins/builtin/prometheus/...")},
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network.",
 		"plugins/builtin/sockets/..."),
 

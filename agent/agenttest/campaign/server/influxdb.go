@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -52,7 +53,7 @@ func StartVictoriaMetrics(t testing.TB) *VictoriaMetrics {
 	return v
 }
 
-// get returns a function that returns nil when a server responds at url.
+// get returns a function that returns nil when a server responds at url, and not that it is starting.
 func get(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -63,6 +64,9 @@ func get(url string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		return resp.Body.Close()
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			err = fmt.Errorf("%s responds with %s", url, resp.Status)
+		}
+		return errors.Join(err, resp.Body.Close())
 	}
 }
