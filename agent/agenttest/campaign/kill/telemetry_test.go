@@ -24,8 +24,8 @@ type receiver struct {
 	accepted [][]string // guarded by mu: lines of events that await the question for their acknowledgement, by ackId
 }
 
-// withTelemetry returns a handler that receives logs for Loki, Splunk and Datadog and points for InfluxDB, and passes
-// on other requests.
+// withTelemetry returns a handler that receives logs for Loki, Splunk and Datadog, points for InfluxDB and samples for
+// Prometheus, and passes on other requests.
 func withTelemetry(s *apiServer, other http.Handler) http.Handler {
 	r := &receiver{apiServer: s}
 	mux := http.NewServeMux()
@@ -35,6 +35,7 @@ func withTelemetry(s *apiServer, other http.Handler) http.Handler {
 		take   func(body []byte) (response string, err error)
 	}{
 		"/loki/api/v1/push":         {"Authorization: Bearer ", r.takeStreams},
+		"/api/v1/write":             {"Authorization: Bearer ", r.takeSamples},
 		"/api/v2/logs":              {"Dd-Api-Key: ", r.takeLogs},
 		"/api/v2/write":             {"Authorization: Token ", r.takePoints},
 		"/services/collector/event": {"Authorization: Splunk ", r.takeEvents},
@@ -165,11 +166,16 @@ func (r *receiver) acknowledge(body []byte) (string, error) {
 	return fmt.Sprintf(`{"acks":{"%d":true}}`, id), nil
 }
 
-// runReceiver runs the case of a destination that sends to a receiver.
+// runReceiver runs the case of a destination that sends to a receiver. The setting url is the path at the receiver.
 func runReceiver(t *testing.T, plugin string, settings func(token string) map[string]string) {
 	t.Helper()
 	load.Parallel(t, load.Agent+load.Server)
-	kill.RunDestination(t, kill.Destination{
+	kill.RunDestination(t, toReceiver(plugin, settings))
+}
+
+// toReceiver returns the case of a destination that sends to a receiver.
+func toReceiver(plugin string, settings func(token string) map[string]string) kill.Destination {
+	return kill.Destination{
 		Plugin: plugin, Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
 			a := startAPI(t, dir)
@@ -177,12 +183,12 @@ func runReceiver(t *testing.T, plugin string, settings func(token string) map[st
 				Addr: a.addr, Server: a, Rotate: a.rotate, Stored: a.stored,
 				Settings: func(addr string) map[string]string {
 					all := settings("${file:" + a.token + "}")
-					all["url"], all["timeout"], all["retry.timeout"] = "http://"+addr, "2s", "1s"
+					all["url"], all["timeout"], all["retry.timeout"] = "http://"+addr+all["url"], "2s", "1s"
 					return all
 				},
 			}
 		},
-	})
+	}
 }
 
 func TestLokiDestination(t *testing.T) {
