@@ -148,6 +148,14 @@ var sharedSources = map[string]func(pluginSettings) *sharingFault{
 	// Each instance receives the messages to its host.
 	"otlp":   func(pluginSettings) *sharingFault { return nil },
 	"syslog": func(pluginSettings) *sharingFault { return nil },
+	"prometheus": func(s pluginSettings) *sharingFault {
+		if mode, known := s.get("mode"); known && mode == "scrape" {
+			return &sharingFault{"mode",
+				"each instance would scrape all targets: use mode receive, and let a load balancer distribute requests " +
+					"to the instances"}
+		}
+		return nil
+	},
 	"websocket": func(s pluginSettings) *sharingFault {
 		if s.other("mode", "listen") {
 			return &sharingFault{"mode",

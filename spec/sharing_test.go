@@ -45,6 +45,8 @@ func TestSharedSources(t *testing.T) {
 		{"http", sharedValues{"url": "http://a"}, "url: each instance would poll"},
 		{"otlp", nil, ""},
 		{"syslog", nil, ""},
+		{"prometheus", nil, ""},
+		{"prometheus", sharedValues{"mode": "scrape"}, "mode: each instance would scrape all targets"},
 		{"socket", nil, ""},
 		{"socket", sharedValues{"mode": "${MODE}"}, ""},
 		{"socket", sharedValues{"mode": "connect"}, "mode: each instance would receive all"},

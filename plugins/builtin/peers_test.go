@@ -532,7 +532,7 @@ var hostile = map[string]map[string]struct {
 	"prometheus": {
 		"header":    {endless("HTTP/1.1 200 OK\r\n", "a: b\r\n"), ""},
 		"body":      {endless("HTTP/1.1 200 OK\r\n\r\n", "a"), "more than 8388608 bytes"},
-		"page":      {answerOf("Connection: close", "<html>"), "check url"},
+		"page":      {answerOf("Connection: close", "<html>"), "it is a page"},
 		"no length": {text("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n{"), ""},
 	},
 	"splunk": {

@@ -129,9 +129,3 @@ func (s *Server) Wait(ctx context.Context, c common.Content, timeout time.Durati
 		return ctx.Err()
 	}
 }
-
-// IsLoopback reports whether only programs of the same machine reach a server at a host.
-func IsLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}

@@ -258,7 +258,8 @@ func (w *writer) Outcomes(r *httpclient.Response, n int) ([]error, error) {
 // Texts of responses that refuse a sample because of its time, of Prometheus, Mimir, Cortex and Thanos.
 var (
 	outOfOrder = regexp.MustCompile(`(?i)out[ -]of[ -]order`)
-	wrongTime  = regexp.MustCompile(`(?i)duplicate[ -](sample|timestamp)|sample-duplicate|out of bounds|too[ -]old|too far in the`)
+	wrongTime  = regexp.MustCompile(
+		`(?i)duplicate[ -](sample|timestamp)|sample-duplicate|out of bounds|too[ -]old|too far in the`)
 )
 
 // judge returns the outcome of an item that the server refused in a request of its own, and whether the response is

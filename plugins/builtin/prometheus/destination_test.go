@@ -50,8 +50,8 @@ func newRecord(position string, ms int64, after record.Data) record.Record {
 
 // sample returns a record with a sample of the series {__name__="m", s="…"}.
 func sample(series string, ms int64, value any) record.Record {
-	return newRecord(fmt.Sprintf("%s@%d=%v", series, ms, value), ms, record.Structured(map[string]any{"name": "m", "value": value,
-		"labels": map[string]any{"s": series}}))
+	return newRecord(fmt.Sprintf("%s@%d=%v", series, ms, value), ms, record.Structured(map[string]any{"name": "m",
+		"value": value, "labels": map[string]any{"s": series}}))
 }
 
 func raw(text string) record.Data { return record.Raw([]byte(text)) }
@@ -86,26 +86,32 @@ func TestSamples(t *testing.T) {
 		return record.Structured(m)
 	}
 	hall := raw(`{"celsius": 21.5, "hall": "3", "at": "2026-01-02T03:04:05.678Z", "unit": "C"}`)
-	templates := set{"name": "climate", "value": "{{ .Payload.After.celsius }}", "labels.hall": "{{ .Payload.After.hall }}"}
+	templates := set{"name": "climate", "value": "{{ .Payload.After.celsius }}",
+		"labels.hall": "{{ .Payload.After.hall }}"}
 	labels := func(m map[string]any) record.Data { return object("name", "m", "value", 1, "labels", m) }
 	for name, c := range map[string]struct {
 		settings set
 		payload  record.Data
 		want     string // or a part of the error
 	}{
-		"defaults":     {nil, object("name", "up", "value", 1.5, "labels", map[string]any{"job": "a\"b", "A": "x", "n": 7}), `{A="x", __name__="up", job="a\"b", n="7"} 1.5 @1000`},
-		"templates":    {templates, hall, `{__name__="climate", hall="3"} 21.5 @1000`},
-		"time":         {set{"time": "{{ .Payload.After.at }}", "name": "m", "value": "1"}, hall, `{__name__="m"} 1 @1767323045678`},
+		"defaults": {nil, object("name", "up", "value", 1.5, "labels", map[string]any{"job": "a\"b", "A": "x", "n": 7}),
+			`{A="x", __name__="up", job="a\"b", n="7"} 1.5 @1000`},
+		"templates": {templates, hall, `{__name__="climate", hall="3"} 21.5 @1000`},
+		"time": {set{"time": "{{ .Payload.After.at }}", "name": "m", "value": "1"}, hall,
+			`{__name__="m"} 1 @1767323045678`},
 		"milliseconds": {set{"time": "-5", "name": "m", "value": "1"}, hall, `{__name__="m"} 1 @-5`},
-		"text":         {set{"name": "m", "value": `{{ printf "%s" .Payload.After }}`}, raw(" 7.25\n"), `{__name__="m"} 7.25 @1000`},
+		"text": {set{"name": "m", "value": `{{ printf "%s" .Payload.After }}`}, raw(" 7.25\n"),
+			`{__name__="m"} 7.25 @1000`},
 		"replaced": {set{"labels.s": `{{ "" }}`, "labels.n": "9"}, labels(map[string]any{"s": "x", "n": "1"}),
 			`{__name__="m", n="9"} 1 @1000`},
-		"empty label":    {nil, labels(map[string]any{"s": "", "none": nil}), `{__name__="m"} 1 @1000`},
-		"integer":        {nil, object("name", "m", "value", uint64(1<<63)), `{__name__="m"} 9.223372036854776e+18 @1000`},
-		"number text":    {nil, object("name", "m", "value", "1e3"), `{__name__="m"} 1000 @1000`},
-		"JSON number":    {nil, object("name", "m", "value", json.Number("2.5")), `{__name__="m"} 2.5 @1000`},
-		"infinity":       {nil, object("name", "m", "value", math.Inf(-1)), `{__name__="m"} -Inf @1000`},
-		"utf8":           {set{"names": "utf8"}, object("name", "a.b", "value", 1, "labels", map[string]any{"ä": "x"}), `{__name__="a.b", ä="x"} 1 @1000`},
+		"empty label": {nil, labels(map[string]any{"s": "", "none": nil}), `{__name__="m"} 1 @1000`},
+		"integer": {nil, object("name", "m", "value", uint64(1<<63)),
+			`{__name__="m"} 9.223372036854776e+18 @1000`},
+		"number text": {nil, object("name", "m", "value", "1e3"), `{__name__="m"} 1000 @1000`},
+		"JSON number": {nil, object("name", "m", "value", json.Number("2.5")), `{__name__="m"} 2.5 @1000`},
+		"infinity":    {nil, object("name", "m", "value", math.Inf(-1)), `{__name__="m"} -Inf @1000`},
+		"utf8": {set{"names": "utf8"}, object("name", "a.b", "value", 1, "labels", map[string]any{"ä": "x"}),
+			`{__name__="a.b", ä="x"} 1 @1000`},
 		"no payload":     {nil, record.Data{}, "has no payload after the change"},
 		"no name":        {nil, object("value", 1), "it has no name: set name"},
 		"number as name": {nil, object("name", 1, "value", 1), "it has no name: set name"},
@@ -120,16 +126,20 @@ func TestSamples(t *testing.T) {
 		"no NaN":         {nil, object("name", "m", "value", "NaN(0x1)"), `"NaN(0x1)" is no NaN`},
 		"raw":            {nil, raw("x"), "it has no name: set name"},
 		"broken JSON":    {nil, raw(`{"name":"m"`), "it has no name: set name"},
-		"labels":         {nil, object("name", "m", "value", 1, "labels", "x"), "the member labels of its payload is no object"},
+		"labels": {nil, object("name", "m", "value", 1, "labels", "x"),
+			"the member labels of its payload is no object"},
 		"label name":     {nil, labels(map[string]any{"a-b": "x"}), `the name "a-b" of a label must consist of letters`},
 		"name as label":  {nil, labels(map[string]any{"__name__": "x"}), "the name of the metric is no label"},
 		"list as label":  {nil, labels(map[string]any{"a": []any{}}), "the label a is an object or a list"},
 		"bytes as label": {nil, labels(map[string]any{"a": "\xff"}), "its label a is not UTF-8 text"},
-		"long label":     {nil, labels(map[string]any{"a": strings.Repeat("x", 70_000)}), "its labels have 70026 bytes, more than 65536"},
-		"wrong time":     {set{"time": "{{ .Payload.After.name }}"}, labels(nil), `its time is wrong: "m" is no time`},
-		"wrong value":    {set{"value": "{{ .Payload.After.name }}"}, labels(nil), `its value is wrong: "m" is no number`},
-		"wrong type":     {set{"type": "{{ .Payload.After.name }}"}, labels(nil), `its type is wrong: "m" is none of unknown, counter`},
-		"template":       {set{"name": "{{ .Payload.After.none.x }}"}, labels(nil), "cannot execute the template of name"},
+		"long label": {nil, labels(map[string]any{"a": strings.Repeat("x", 70_000)}),
+			"its labels have 70026 bytes, more than 65536"},
+		"wrong time":  {set{"time": "{{ .Payload.After.name }}"}, labels(nil), `its time is wrong: "m" is no time`},
+		"wrong value": {set{"value": "{{ .Payload.After.name }}"}, labels(nil), `its value is wrong: "m" is no number`},
+		"wrong type": {set{"type": "{{ .Payload.After.name }}"}, labels(nil),
+			`its type is wrong: "m" is none of unknown, counter`},
+		"template": {set{"name": "{{ .Payload.After.none.x }}"}, labels(nil),
+			"cannot execute the template of name"},
 	} {
 		for _, protocol := range protocols {
 			t.Run(name+" "+protocol, func(t *testing.T) {
@@ -175,7 +185,8 @@ func TestBits(t *testing.T) {
 
 // TestRequests checks the messages and the headers of both protocols.
 func TestRequests(t *testing.T) {
-	histogram := map[string]any{"count": int64(3), "sum": 4.5, "schema": int64(-1), "zeroThreshold": 0.001, "zeroCount": 1,
+	histogram := map[string]any{"count": int64(3), "sum": 4.5, "schema": int64(-1), "zeroThreshold": 0.001,
+		"zeroCount":      1,
 		"positiveSpans":  []any{map[string]any{"offset": int64(-2), "length": 2}},
 		"positiveDeltas": []any{int64(1), int64(-1)}, "resetHint": "gauge"}
 	records := []record.Record{
@@ -257,22 +268,27 @@ func TestBadHistograms(t *testing.T) {
 		payload object
 		want    string
 	}{
-		"text":          {object{"histogram": "x"}, "its histogram is wrong: it is no object"},
-		"unknown":       {object{"histogram": object{"sums": 1}}, `the member "sums" is unknown`},
-		"count":         {object{"histogram": object{"count": -1}}, "the member count is wrong: it is no whole number from 0"},
-		"fraction":      {object{"histogram": object{"schema": 1.5}}, "the member schema is wrong: it is no whole number"},
-		"sum":           {object{"histogram": object{"sum": "x"}}, `the member sum is wrong: "x" is no number`},
-		"list":          {object{"histogram": object{"positiveDeltas": 1}}, "the member positiveDeltas is wrong: it is no list"},
-		"delta":         {object{"histogram": object{"positiveDeltas": []any{"x"}}}, "it is no whole number"},
-		"float":         {object{"histogram": object{"positiveCounts": []any{nil}}}, "it is no number"},
-		"span":          {object{"histogram": object{"positiveSpans": []any{1}}}, "the offset of a span is wrong"},
-		"length":        {object{"histogram": object{"positiveSpans": []any{object{"offset": 1}}}}, "the length of a span is wrong"},
-		"hint":          {object{"histogram": object{"resetHint": "maybe"}}, "the member resetHint is wrong"},
-		"start":         {object{"histogram": object{}, "startTimestamp": "x"}, "its startTimestamp is wrong"},
-		"exemplar":      {object{"exemplar": 1}, "its exemplar is wrong: it is no object"},
-		"labels":        {object{"exemplar": object{"labels": 1}}, "its labels are no object"},
-		"no value":      {object{"exemplar": object{}}, "its value is wrong: it is no number"},
-		"bytes":         {object{"exemplar": object{"value": 1, "labels": object{"a": "\xff"}}}, "its label a is not UTF-8 text"},
+		"text":    {object{"histogram": "x"}, "its histogram is wrong: it is no object"},
+		"unknown": {object{"histogram": object{"sums": 1}}, `the member "sums" is unknown`},
+		"count": {object{"histogram": object{"count": -1}},
+			"the member count is wrong: it is no whole number from 0"},
+		"fraction": {object{"histogram": object{"schema": 1.5}},
+			"the member schema is wrong: it is no whole number"},
+		"sum": {object{"histogram": object{"sum": "x"}}, `the member sum is wrong: "x" is no number`},
+		"list": {object{"histogram": object{"positiveDeltas": 1}},
+			"the member positiveDeltas is wrong: it is no list"},
+		"delta": {object{"histogram": object{"positiveDeltas": []any{"x"}}}, "it is no whole number"},
+		"float": {object{"histogram": object{"positiveCounts": []any{nil}}}, "it is no number"},
+		"span":  {object{"histogram": object{"positiveSpans": []any{1}}}, "the offset of a span is wrong"},
+		"length": {object{"histogram": object{"positiveSpans": []any{object{"offset": 1}}}},
+			"the length of a span is wrong"},
+		"hint":     {object{"histogram": object{"resetHint": "maybe"}}, "the member resetHint is wrong"},
+		"start":    {object{"histogram": object{}, "startTimestamp": "x"}, "its startTimestamp is wrong"},
+		"exemplar": {object{"exemplar": 1}, "its exemplar is wrong: it is no object"},
+		"labels":   {object{"exemplar": object{"labels": 1}}, "its labels are no object"},
+		"no value": {object{"exemplar": object{}}, "its value is wrong: it is no number"},
+		"bytes": {object{"exemplar": object{"value": 1, "labels": object{"a": "\xff"}}},
+			"its label a is not UTF-8 text"},
 		"long help":     {object{"value": 1, "help": strings.Repeat("x", 70_000)}, "its help has 70000 bytes"},
 		"help of bytes": {object{"value": 1, "help": "\xff"}, "its help is not UTF-8 text"},
 	} {
@@ -292,8 +308,8 @@ var variants = map[string]struct {
 	partial  bool
 }{"all or nothing": {"1", false}, "partial": {"1", true}, "2.0": {"2", true}}
 
-// TestRepeated writes records, and with a new destination some of them again before further ones, as after a kill of the
-// agent: none is refused, and the server has each once.
+// TestRepeated writes records, and with a new destination some of them again before further ones, as after a kill of
+// the agent: none is refused, and the server has each once.
 func TestRepeated(t *testing.T) {
 	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
@@ -349,8 +365,8 @@ func TestOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestOrderInRequest writes samples of a series in the wrong order and with the same time in one call: the server, which
-// drops such ones of a request without an error, has them all or reports them.
+// TestOrderInRequest writes samples of a series in the wrong order and with the same time in one call: the server,
+// which drops such ones of a request without an error, has them all or reports them.
 func TestOrderInRequest(t *testing.T) {
 	for _, protocol := range protocols {
 		db := serve(t)
@@ -466,7 +482,8 @@ func TestUnconfirmed(t *testing.T) {
 func TestBounds(t *testing.T) {
 	db := serve(t)
 	d := open(t, set{"url": db.URL, "series.max": "2"})
-	refused := writeAll(t, d, []record.Record{sample("a", 1, 1), sample("b", 1, 1), sample("c", 1, 1), sample("a", 2, 1)})
+	refused := writeAll(t, d, []record.Record{sample("a", 1, 1), sample("b", 1, 1), sample("c", 1, 1),
+		sample("a", 2, 1)})
 	if len(refused) != 1 || !strings.Contains(refused["c@1=1"], "2 are in use") || len(db.stored()) != 3 {
 		t.Errorf("refused %q, stored %q", refused, db.stored())
 	}

@@ -137,7 +137,8 @@ func (p point) String() string {
 // a request that are not in order without an error.
 type tsdb struct {
 	*httptest.Server
-	partial bool                                          // stores the valid samples of a request that it refuses, as Mimir does
+	// partial stores the valid samples of a request that is refused, as Mimir does.
+	partial bool
 	fails   func(w http.ResponseWriter, request int) bool // responds to a request itself
 	loses   func(request int) bool                        // does not respond to a request that it has stored
 

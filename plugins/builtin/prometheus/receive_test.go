@@ -61,7 +61,8 @@ func (a answer) written() string {
 }
 
 // contentTypes are the content types of the protocols.
-var contentTypes = [...]string{1: "application/x-protobuf", 2: "application/x-protobuf;proto=io.prometheus.write.v2.Request"}
+var contentTypes = [...]string{1: "application/x-protobuf",
+	2: "application/x-protobuf;proto=io.prometheus.write.v2.Request"}
 
 // post sends a body. A response without a status is an error of the connection.
 func post(ctx context.Context, to, contentType string, body []byte, headers ...string) answer {
@@ -174,6 +175,7 @@ func TestReceive(t *testing.T) {
 // TestRoundTrip receives a request and sends its records unchanged, through JSON too, with both protocols: the other
 // side receives the same records, but for what 1.0 cannot express.
 func TestRoundTrip(t *testing.T) {
+	asIs := func(r record.Record) record.Record { return r }
 	inJSON := func(r record.Record) record.Record {
 		text, err := r.After.MarshalJSON()
 		if err != nil {
@@ -184,9 +186,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for from := 1; from <= 2; from++ {
 		for to := 1; to <= 2; to++ {
-			for name, convert := range map[string]func(record.Record) record.Record{"structured": func(r record.Record) record.Record {
-				return r
-			}, "JSON": inJSON} {
+			for name, convert := range map[string]func(record.Record) record.Record{"structured": asIs, "JSON": inJSON} {
 				records, rejected, reason, err := prometheus.RecordsIn(encode(t, from, requests[from]), from == 2)
 				if err != nil || rejected > 0 {
 					t.Fatal(rejected, reason, err)
@@ -232,8 +232,8 @@ func essence(text string) string {
 	if strings.HasPrefix(text, "metadata") {
 		return ""
 	}
-	for _, part := range []string{`"help":"Help.",`, `"type":"counter",`, `,"type":"counter"`, `"unit":"s",`, `,"unit":"s"`,
-		`"startTimestamp":7,`, `"startTimestamp":8,`, `,"startTimestamp":9`} {
+	for _, part := range []string{`"help":"Help.",`, `"type":"counter",`, `,"type":"counter"`, `"unit":"s",`,
+		`,"unit":"s"`, `"startTimestamp":7,`, `"startTimestamp":8,`, `,"startTimestamp":9`} {
 		text = strings.ReplaceAll(text, part, "")
 	}
 	if strings.HasPrefix(text, "exemplar") { // it gets the time of reading
@@ -246,26 +246,37 @@ func essence(text string) string {
 func TestReceivePartial(t *testing.T) {
 	const name = `labels { name: "__name__" value: "m" }`
 	good1, good2 := `timeseries { `+name+` samples { value: 7 timestamp: 1 } }`,
-		`symbols: "" symbols: "__name__" symbols: "m" symbols: "\n" timeseries { labels_refs: 1 labels_refs: 2 samples { value: 7 } }`
-	sample := `samples { value: 1 }`
+		`symbols: "" symbols: "__name__" symbols: "m" symbols: "\n" `+
+			`timeseries { labels_refs: 1 labels_refs: 2 samples { value: 7 } }`
+	sample, long := `samples { value: 1 }`, strings.Repeat("x", 70_000)
 	for what, c := range map[string]struct {
 		version int
 		request string
 		want    string
 	}{
-		"no name":     {1, good1 + `timeseries { labels { name: "a" value: "b" } ` + sample + `}`, "a series has no label __name__"},
-		"empty name":  {1, good1 + `timeseries { ` + name + ` labels { value: "b" } ` + sample + `}`, "has no name"},
-		"twice":       {1, good1 + `timeseries { ` + name + ` labels { name: "a" } labels { name: "a" } ` + sample + `}`, `has the label "a" twice`},
-		"long labels": {1, good1 + `timeseries { ` + name + ` labels { name: "a" value: "` + strings.Repeat("x", 70_000) + `" } ` + sample + `}`, "more than 65536 bytes"},
-		"time":        {1, good1 + `timeseries { ` + name + ` samples { timestamp: 9223372036854775807 } }`, "its time 9223372036854775807 ms is out of range"},
-		"metadata":    {1, good1 + `metadata { help: "x" }`, "the metadata of a metric have no name"},
-		"long help":   {1, good1 + `metadata { metric_family_name: "m" help: "` + strings.Repeat("x", 70_000) + `" }`, "more than 65536 bytes"},
-		"large":       {1, good1 + `timeseries { ` + name + ` histograms { ` + strings.Repeat("custom_values: 1 ", 9000) + `} }`, "its histogram has 72"},
-		"symbol":      {2, good2 + `timeseries { labels_refs: 1 labels_refs: 99 ` + sample + `}`, "it refers to the symbol 99 of 4"},
-		"odd":         {2, good2 + `timeseries { labels_refs: 1 labels_refs: 2 labels_refs: 3 ` + sample + `}`, "a label of a series has no value"},
-		"help":        {2, good2 + `timeseries { labels_refs: 1 labels_refs: 2 metadata { help_ref: 99 } ` + sample + `}`, "it refers to the symbol 99 of 4"},
-		"no labels":   {2, good2 + `timeseries { ` + sample + `}`, "a series has no label __name__"},
-		"exemplar":    {2, good2 + `timeseries { labels_refs: 1 labels_refs: 2 exemplars { labels_refs: 1 } }`, "a label of a series has no value"},
+		"no name": {1, good1 + `timeseries { labels { name: "a" value: "b" } ` + sample + `}`,
+			"a series has no label __name__"},
+		"empty name": {1, good1 + `timeseries { ` + name + ` labels { value: "b" } ` + sample + `}`, "has no name"},
+		"twice": {1, good1 + `timeseries { ` + name + ` labels { name: "a" } labels { name: "a" } ` + sample + `}`,
+			`has the label "a" twice`},
+		"long labels": {1, good1 + `timeseries { ` + name + ` labels { name: "a" value: "` + long + `" } ` + sample + `}`,
+			"more than 65536 bytes"},
+		"time": {1, good1 + `timeseries { ` + name + ` samples { timestamp: 9223372036854775807 } }`,
+			"its time 9223372036854775807 ms is out of range"},
+		"metadata": {1, good1 + `metadata { help: "x" }`, "the metadata of a metric have no name"},
+		"long help": {1, good1 + `metadata { metric_family_name: "m" help: "` + long + `" }`,
+			"more than 65536 bytes"},
+		"large": {1, good1 + `timeseries { ` + name + ` histograms { ` + strings.Repeat("custom_values: 1 ", 9000) + `} }`,
+			"its histogram has 72"},
+		"symbol": {2, good2 + `timeseries { labels_refs: 1 labels_refs: 99 ` + sample + `}`,
+			"it refers to the symbol 99 of 4"},
+		"odd": {2, good2 + `timeseries { labels_refs: 1 labels_refs: 2 labels_refs: 3 ` + sample + `}`,
+			"a label of a series has no value"},
+		"help": {2, good2 + `timeseries { labels_refs: 1 labels_refs: 2 metadata { help_ref: 99 } ` + sample + `}`,
+			"it refers to the symbol 99 of 4"},
+		"no labels": {2, good2 + `timeseries { ` + sample + `}`, "a series has no label __name__"},
+		"exemplar": {2, good2 + `timeseries { labels_refs: 1 labels_refs: 2 exemplars { labels_refs: 1 } }`,
+			"a label of a series has no value"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s, to := listening(t)
@@ -343,7 +354,8 @@ func TestReceiveRefuses(t *testing.T) {
 			t.Errorf("%s is answered %d %q, want %d %q", name, a.status, a.body, c.status, c.want)
 		}
 	}
-	if a := post(t.Context(), to, contentTypes[2], snappy.Encode(nil, many), "Authorization", "Bearer word"); a.status != 204 {
+	a := post(t.Context(), to, contentTypes[2], snappy.Encode(nil, many), "Authorization", "Bearer word")
+	if a.status != 204 {
 		t.Errorf("symbols without series are answered %+v", a)
 	}
 	resp, err := http.Get(to)

@@ -23,8 +23,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// writer is the dialect of remote write. The key of an item is the labels of its series, as fields of TimeSeries in 1.0.
-// Its text is that of an encoded item.
+// writer is the dialect of remote write. The key of an item is the labels of its series, as fields of TimeSeries in
+// 1.0. Its text is that of an encoded item.
 type writer struct {
 	v2       bool
 	utf8     bool // names may be any text
@@ -130,7 +130,8 @@ func (w *writer) checkMetric(name string) error {
 	case w.utf8 && utf8.ValidString(name) || metricPattern.MatchString(name):
 		return nil
 	}
-	return fmt.Errorf("the name %.64q must consist of letters, digits, _ and :, and not begin with a digit%s", name, remedy)
+	return fmt.Errorf("the name %.64q must consist of letters, digits, _ and :, and not begin with a digit%s", name,
+		remedy)
 }
 
 // checkLabel returns an error for a name that no label can have.
@@ -141,8 +142,8 @@ func (w *writer) checkLabel(name string) error {
 	case w.utf8 && name != "" && utf8.ValidString(name) || labelPattern.MatchString(name):
 		return nil
 	}
-	return fmt.Errorf("the name %.64q of a label must consist of letters, digits and _, and not begin with a digit%s", name,
-		remedy)
+	return fmt.Errorf("the name %.64q of a label must consist of letters, digits and _, and not begin with a digit%s",
+		name, remedy)
 }
 
 func checkValue(text string) error {

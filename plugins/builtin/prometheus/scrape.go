@@ -205,9 +205,11 @@ func (s *scraper) fetch(ctx context.Context, target *url.URL) (map[string]*dto.M
 	case r.Status != http.StatusOK:
 		return nil, s.client.ResponseError(r)
 	}
-	if t := r.Header.Get("Content-Type"); strings.HasPrefix(t, "text/html") ||
-		strings.HasPrefix(t, "application/openmetrics-text") || strings.Contains(t, "protobuf") {
-		return nil, fmt.Errorf("the content type of the response is %.64q instead of text/plain: check targets", t)
+	switch t := r.Header.Get("Content-Type"); {
+	case strings.HasPrefix(t, "text/html"), bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("<")):
+		return nil, errors.New("it is a page: check targets")
+	case strings.HasPrefix(t, "application/openmetrics-text"), strings.Contains(t, "protobuf"):
+		return nil, fmt.Errorf("the content type of the response is %.64q instead of text/plain", t)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(r.Body))
@@ -219,7 +221,9 @@ func (s *scraper) fetch(ctx context.Context, target *url.URL) (map[string]*dto.M
 
 // recordsOf returns the samples of metrics. A label of a sample that has the name of one of own gets the prefix
 // exported_, as in Prometheus.
-func recordsOf(families map[string]*dto.MetricFamily, own map[string]string, at time.Time) (all []record.Record, err error) {
+func recordsOf(
+	families map[string]*dto.MetricFamily, own map[string]string, at time.Time,
+) (all []record.Record, err error) {
 	options := &expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(at.UnixNano())}
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		family := families[name]

@@ -116,10 +116,11 @@ func TestScrapeBad(t *testing.T) {
 	for name, c := range map[string]struct {
 		url, want string
 	}{
-		"status":      {page(503, plain, "later"), "status 503"},
-		"redirect":    {page(302, plain, ""), "status 302"},
-		"page":        {page(200, "text/html", "<html>"), "check targets"},
-		"openmetrics": {page(200, "application/openmetrics-text; version=1.0.0", "a 1\n# EOF\n"), "instead of text/plain"},
+		"status":   {page(503, plain, "later"), "status 503"},
+		"redirect": {page(302, plain, ""), "status 302"},
+		"page":     {page(200, "text/html", "<html>"), "check targets"},
+		"openmetrics": {page(200, "application/openmetrics-text; version=1.0.0", "a 1\n# EOF\n"),
+			"instead of text/plain"},
 		"protobuf":    {page(200, "application/vnd.google.protobuf", "\x00"), "instead of text/plain"},
 		"text":        {page(200, plain, "good 1\nbad x\n"), "cannot parse the response"},
 		"cut":         {page(200, plain, "good 1\nbad{a=\"b"), "cannot parse the response"},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
-	"github.com/conduit-agent/conduit/plugins/builtin/httpserver"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -77,7 +76,7 @@ func (s *sourceSettings) checkReceive() error {
 	if err != nil || port == "" {
 		return wrong("address", "must be a host and a port, such as 127.0.0.1:9201")
 	}
-	if s.None() && s.CA == "" && !s.AllowAnonymous && !httpserver.IsLoopback(host) {
+	if s.None() && s.CA == "" && !s.AllowAnonymous && !common.IsLoopback(host) {
 		return wrong("address", "can be reached from other machines: set auth.token, auth.password or tls.ca, or "+
 			"auth.allowAnonymous to true")
 	}
