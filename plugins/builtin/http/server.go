@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpserver"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -26,11 +26,7 @@ import (
 
 const (
 	mostRead     = 1000 // approximate number of records that one Read returns
-	headerLimit  = 64 << 10
-	maxStreams   = 100 // concurrent requests over one HTTP/2 connection
-	headerTime   = 10 * time.Second
 	idleTime     = 2 * time.Minute
-	goodbyeTime  = 5 * time.Second // for sending answers when the source ends
 	retrySeconds = 1
 )
 
@@ -40,10 +36,9 @@ type server struct {
 	log      *slog.Logger
 	limiter  *rate.Limiter // nil: no limit
 	pending  *common.Requests
-	http     *http.Server
-	ended    chan struct{} // closed when http.Serve has returned
-	headers  []string      // request headers that become metadata, in canonical form
-	budget   int           // memory limit of a record, in bytes
+	http     *httpserver.Server // nil before open
+	headers  []string           // request headers that become metadata, in canonical form
+	budget   int                // memory limit of a record, in bytes
 }
 
 // open starts listening. Every position of this mode is valid: unacknowledged requests were not answered, so their
@@ -57,11 +52,6 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	if err != nil {
 		return err
 	}
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", s.settings.Address)
-	if err != nil {
-		return sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
-	}
 	s.log, s.budget = sdk.Logger(ctx), sdk.Budget(ctx)
 	s.pending = common.NewRequests(ctx, s.settings.MaxRequests, s.settings.MaxBytes, numbers)
 	for _, h := range s.settings.Headers {
@@ -72,31 +62,11 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	if r := s.settings.Rate; r > 0 {
 		s.limiter = rate.NewLimiter(rate.Limit(r), max(1, int(r)))
 	}
-	limited := common.LimitConnections(l, s.settings.Connections, s.log)
 	mux := http.NewServeMux()
 	mux.HandleFunc(s.settings.Path, s.serve)
-	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
-		MaxHeaderBytes: headerLimit,
-		ReadTimeout:    s.settings.Timeout, ConnState: limited.Observe,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(s.log.Handler(),
-			slog.LevelDebug)}
-	s.ended = make(chan struct{})
-	go func() { defer close(s.ended); s.listen(limited) }()
-	s.log.Info("receiving requests", "address", l.Addr().String(), "tls", config != nil)
-	return nil
-}
-
-func (s *server) listen(l net.Listener) {
-	var err error
-	if s.http.TLSConfig != nil {
-		err = s.http.ServeTLS(l, "", "")
-	} else {
-		err = s.http.Serve(l)
-	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		s.log.Error("cannot receive further requests", "err", err)
-		s.pending.Close()
-	}
+	s.http = &httpserver.Server{Handler: mux, TLS: config, Timeout: s.settings.Timeout, Idle: idleTime,
+		Connections: s.settings.Connections, Requests: s.pending, Log: s.log}
+	return s.http.Listen(ctx, s.settings.Address)
 }
 
 func (s *server) read(ctx context.Context) ([]record.Record, error) {
@@ -108,23 +78,12 @@ func (s *server) ack(positions []record.Position) error {
 	return nil
 }
 
-// close answers pending requests and ends the server. It never answers a request with 2xx whose records are not all
-// acknowledged.
+// close answers pending requests and ends the server.
 func (s *server) close(ctx context.Context) error {
 	if s.http == nil {
 		return nil
 	}
-	s.http.SetKeepAlivesEnabled(false)
-	s.pending.Close()
-	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
-	defer cancel()
-	err := s.http.Shutdown(ctx)
-	if err != nil { // a client sends slowly, or does not read
-		err = s.http.Close()
-	}
-	<-s.ended
-	s.pending.Free()
-	return err
+	return s.http.Close(ctx)
 }
 
 func (s *server) progress() progress.Report {
@@ -229,30 +188,11 @@ func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	waiting := s.pending.Add(&content{payloads, s.metadata(r)})
-	timeout := time.NewTimer(s.settings.AckTimeout)
-	defer timeout.Stop()
-	select {
-	case <-waiting.Done():
+	switch err := s.http.Wait(r.Context(), &content{payloads, s.metadata(r)}, s.settings.AckTimeout); {
+	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
-	case <-timeout.C:
-		s.pending.GiveUp(waiting)
-		later(w, http.StatusServiceUnavailable,
-			fmt.Sprintf("the records were not written within %v, but may be written later", s.settings.AckTimeout))
-	case <-s.pending.Closed():
-		s.end(w, waiting)
-	case <-r.Context().Done():
-		s.pending.GiveUp(waiting)
-	}
-}
-
-// end answers a request when the source ends: with success if its records were acknowledged just before.
-func (s *server) end(w http.ResponseWriter, waiting *common.Request) {
-	select {
-	case <-waiting.Done():
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		later(w, http.StatusServiceUnavailable, "the pipeline has stopped")
+	case r.Context().Err() == nil:
+		later(w, http.StatusServiceUnavailable, err.Error())
 	}
 }
 

@@ -78,7 +78,8 @@ func (s *Server) serve(h *http.Server, l net.Listener) {
 	}
 }
 
-// Close ends the server after the handlers of waiting requests have answered, for which Wait returns ErrStopped.
+// Close ends the server after the handlers of waiting requests have answered, for which Wait returns ErrStopped. It
+// frees the requests.
 func (s *Server) Close(ctx context.Context) error {
 	for _, h := range s.servers {
 		h.SetKeepAlivesEnabled(false)
@@ -105,6 +106,17 @@ var (
 	ErrLate = errors.New("the records were not written in time")
 )
 
+// late is the ErrLate of a timeout.
+type late time.Duration
+
+// Error returns a text for the sender.
+func (l late) Error() string {
+	return fmt.Sprintf("the records were not written within %v, but may be written later", time.Duration(l))
+}
+
+// Is implements the function for errors.Is.
+func (late) Is(target error) bool { return target == ErrLate }
+
 // Wait adds a request and waits until all its records are acknowledged, for at most timeout. After an error, the sender
 // repeats the request. If ctx ends, the sender has gone.
 func (s *Server) Wait(ctx context.Context, c common.Content, timeout time.Duration) error {
@@ -116,7 +128,7 @@ func (s *Server) Wait(ctx context.Context, c common.Content, timeout time.Durati
 		return nil
 	case <-timer.C:
 		s.Requests.GiveUp(waiting)
-		return fmt.Errorf("%w: within %v, but may be written later", ErrLate, timeout)
+		return late(timeout)
 	case <-s.Requests.Closed():
 		select {
 		case <-waiting.Done(): // just before

@@ -8,28 +8,21 @@ import (
 	"fmt"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/builtin/httpserver"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
-const (
-	headerLimit = 64 << 10
-	maxStreams  = 100 // concurrent requests over one HTTP/2 connection
-	headerTime  = 10 * time.Second
-	idleTime    = 5 * time.Minute // senders keep a connection between two exports
-	goodbyeTime = 5 * time.Second // for sending answers when the source ends
-)
+const idleTime = 5 * time.Minute // senders keep a connection between two exports
 
 // server receives requests over HTTP, and over gRPC, which is HTTP/2 with a frame around the message. A gRPC library
 // would read a request before its size is counted.
@@ -38,8 +31,7 @@ type server struct {
 	log      *slog.Logger
 	requests *common.Requests
 	budget   int // memory limit of a decoded request, in bytes
-	servers  []*http.Server
-	serving  sync.WaitGroup
+	http     *httpserver.Server
 }
 
 func newServer(ctx context.Context, settings *sourceSettings, numbers common.Numbers) *server {
@@ -59,59 +51,14 @@ func (s *server) listen(ctx context.Context) error {
 		mux.HandleFunc(one.method, func(w http.ResponseWriter, r *http.Request) { s.serveGRPC(w, r, one) })
 	}
 	mux.HandleFunc("/", unknown)
+	s.http = &httpserver.Server{Handler: mux, TLS: config, Cleartext: true, Timeout: s.settings.Timeout, Idle: idleTime,
+		Connections: s.settings.Connections, Requests: s.requests, Log: s.log}
 	for _, address := range s.settings.Addresses {
-		var l net.ListenConfig
-		listener, err := l.Listen(ctx, "tcp", address)
-		if err != nil {
-			return sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
+		if err := s.http.Listen(ctx, address); err != nil {
+			return err
 		}
-		limited := common.LimitConnections(listener, s.settings.Connections, s.log)
-		protocols := &http.Protocols{}
-		protocols.SetHTTP1(true)
-		protocols.SetHTTP2(true)
-		protocols.SetUnencryptedHTTP2(true)
-		h := &http.Server{Handler: mux, TLSConfig: config, Protocols: protocols, ReadHeaderTimeout: headerTime,
-			IdleTimeout: idleTime, MaxHeaderBytes: headerLimit, ReadTimeout: s.settings.Timeout,
-			ConnState: limited.Observe, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
-		s.servers = append(s.servers, h)
-		s.serving.Go(func() { s.serve(h, limited) })
-		s.log.Info("receiving requests", "address", listener.Addr().String(), "tls", config != nil)
 	}
 	return nil
-}
-
-func (s *server) serve(h *http.Server, l net.Listener) {
-	var err error
-	if h.TLSConfig != nil {
-		err = h.ServeTLS(l, "", "")
-	} else {
-		err = h.Serve(l)
-	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		s.log.Error("cannot receive further requests", "err", err)
-		s.requests.Close()
-	}
-}
-
-// close answers waiting requests and ends the server. It never answers a request with a success whose records are not
-// all acknowledged.
-func (s *server) close(ctx context.Context) error {
-	for _, h := range s.servers {
-		h.SetKeepAlivesEnabled(false)
-	}
-	s.requests.Close()
-	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
-	defer cancel()
-	var errs []error
-	for _, h := range s.servers {
-		if h.Shutdown(ctx) != nil { // a client sends slowly, or does not read
-			errs = append(errs, h.Close())
-		}
-	}
-	s.serving.Wait()
-	s.requests.Free()
-	return errors.Join(errs...)
 }
 
 // admits reports whether a request has valid credentials. It compares digests in constant time.
@@ -181,23 +128,11 @@ func (s *server) deliver(ctx context.Context, r *received, admitted *int64) (par
 	if all.Left() == 0 {
 		return partial{}, nil
 	}
-	waiting := s.requests.Add(all)
-	timeout := time.NewTimer(s.settings.AckTimeout)
-	defer timeout.Stop()
-	select {
-	case <-waiting.Done():
-	case <-timeout.C:
-		s.requests.GiveUp(waiting)
-		return partial{}, &failure{codes.Unavailable, http.StatusServiceUnavailable, fmt.Sprintf(
-			"the records were not written within %v, but may be written later", s.settings.AckTimeout), true}
-	case <-s.requests.Closed():
-		select {
-		case <-waiting.Done():
-		default:
-			return partial{}, errStopped
-		}
-	case <-ctx.Done():
-		s.requests.GiveUp(waiting)
+	err := s.http.Wait(ctx, all, s.settings.AckTimeout)
+	switch {
+	case errors.Is(err, httpserver.ErrLate):
+		return partial{}, &failure{codes.Unavailable, http.StatusServiceUnavailable, err.Error(), true}
+	case err != nil:
 		return partial{}, errStopped
 	}
 	if c, ok := all.(*content); ok && c.rejected > 0 {

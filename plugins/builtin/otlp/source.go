@@ -125,8 +125,8 @@ func (s *Source) Progress() progress.Report {
 
 // Teardown asks the senders of waiting requests to retry, and ends the source.
 func (s *Source) Teardown(ctx context.Context) error {
-	if s.server == nil {
+	if s.server == nil || s.server.http == nil {
 		return nil
 	}
-	return s.server.close(ctx)
+	return s.server.http.Close(ctx)
 }

@@ -270,12 +270,12 @@ var (
 // destination does. Such a sample is newer than all samples of its series that were accepted in this run. A sample that
 // is not was written out of order.
 func (w *writer) judge(item httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (error, bool) {
-	if len(item.Text) == len(item.Key) || !outOfOrder.Match(r.Body) {
+	if !outOfOrder.Match(r.Body) {
 		return refusal, wrongTime.Match(r.Body)
 	}
 	e := decode(&item)
 	series := w.series.Known(item.Key)
-	if series == nil || e.kind == encodedMetadata || e.at <= stateOf(series).accepted {
+	if series == nil || e.kind != encodedExemplar && e.at <= stateOf(series).accepted {
 		return refusal, true
 	}
 	if !unsure {

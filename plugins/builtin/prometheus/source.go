@@ -24,7 +24,7 @@ type sourceSettings struct {
 	Headers []string `json:"metadata.headers"`
 	// Maximum time that a request waits for the acknowledgement of its records. Then the response is 503. With mode
 	// receive.
-	AckTimeout time.Duration `json:"ack.timeout" default:"30s" validate:"gt=0"`
+	AckTimeout time.Duration `json:"ack.timeout" default:"20s" validate:"gt=0"`
 	// Maximum size of a body in bytes, compressed and decompressed.
 	MaxBody int64 `json:"limit.bodyBytes" default:"8388608" validate:"gt=0"`
 	// Maximum number of requests that wait for acknowledgements. Further requests get 503. With mode receive.
