@@ -23,7 +23,7 @@ type Series struct {
 // Used is one of the things.
 type Used struct {
 	Key string
-	// State is what the dialect knows of it. It is forgotten with it.
+	// State belongs to the dialect, and is forgotten together with the key.
 	State any
 
 	used time.Time

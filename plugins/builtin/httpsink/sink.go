@@ -281,7 +281,7 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 	}
 }
 
-// refuse settles an item that the server refused in a request of its own.
+// refuse settles an item that the server refused, after a request with this item only.
 func (s *Sink) refuse(item *pending, r *httpclient.Response) {
 	item.settled, item.status = true, r.Status
 	item.outcome = fmt.Errorf("the server refused the record: %w", s.Client.ResponseError(r))

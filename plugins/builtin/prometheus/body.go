@@ -255,20 +255,20 @@ func (w *writer) Outcomes(r *httpclient.Response, n int) ([]error, error) {
 	return outcomes, nil
 }
 
-// Texts of responses that refuse a sample because of its time, of Prometheus, Mimir, Cortex and Thanos.
+// Texts in responses of Prometheus, Mimir, Cortex and Thanos that refuse a sample because of the time.
 var (
 	outOfOrder = regexp.MustCompile(`(?i)out[ -]of[ -]order`)
 	wrongTime  = regexp.MustCompile(
 		`(?i)duplicate[ -](sample|timestamp)|sample-duplicate|out of bounds|too[ -]old|too far in the`)
 )
 
-// judge returns the outcome of an item that the server refused in a request of its own, and whether the response is
-// surely one of a server of remote write.
+// judge returns the outcome of an item that the server refused, after a request with this item only, and whether surely
+// a server of remote write has responded.
 //
-// Prometheus refuses a sample older than the newest one of its series, also when it has the sample already. After a
-// restart of the agent, the source repeats the records that were not yet acknowledged, and after a lost response this
-// destination does. Such a sample is newer than all samples of its series that were accepted in this run. A sample that
-// is not was written out of order.
+// Prometheus refuses a sample that is older than the newest one in the series, also when it has the sample already.
+// After a restart of the agent, the source repeats the records that were not yet acknowledged, and after a lost
+// response this destination does. Such a sample is newer than all accepted samples in the series during this run. An
+// older sample was written out of order.
 func (w *writer) judge(item httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (error, bool) {
 	if !outOfOrder.Match(r.Body) {
 		return refusal, wrongTime.Match(r.Body)

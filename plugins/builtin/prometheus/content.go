@@ -45,8 +45,8 @@ type series struct {
 // symbolMemory is the memory of a text without its bytes.
 const symbolMemory = 16
 
-// newContent returns the content of a body, and the memory of its symbols. It checks that the body is a sequence of
-// fields; readSymbols must follow.
+// newContent returns the content of a body, and the memory that the symbols will take. It checks that the body is a
+// sequence of fields; readSymbols must follow.
 func newContent(body []byte, v2 bool, metadata record.Metadata) (c *content, memory int, err error) {
 	c = &content{v2: v2, metadata: metadata, body: body, texts: map[string]string{}}
 	err = eachField(body, func(f *field) error {

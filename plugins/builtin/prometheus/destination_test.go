@@ -242,7 +242,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestFamilies checks the names of metrics of which the series have suffixes.
+// TestFamilies checks the names of metrics whose series have suffixes.
 func TestFamilies(t *testing.T) {
 	db := serve(t)
 	d := open(t, set{"url": db.URL})
@@ -308,7 +308,7 @@ var variants = map[string]struct {
 	partial  bool
 }{"all or nothing": {"1", false}, "partial": {"1", true}, "2.0": {"2", true}}
 
-// TestRepeated writes records, and with a new destination some of them again before further ones, as after a kill of
+// TestRepeated writes records, and with a new destination some records again before further ones, as after a kill of
 // the agent: none is refused, and the server has each once.
 func TestRepeated(t *testing.T) {
 	for name, v := range variants {

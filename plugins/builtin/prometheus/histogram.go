@@ -21,7 +21,7 @@ const (
 	doubles
 )
 
-// Fields of Histogram that are not members of its object.
+// Fields of Histogram that are not members of the object.
 const (
 	histogramTime  protowire.Number = 15
 	histogramStart protowire.Number = 17

@@ -198,7 +198,7 @@ func serve(t testing.TB) *tsdb {
 	return db
 }
 
-// append stores the samples of a request, or of some of them if it is refused and version 2 or partial.
+// append stores the samples of a request, or the valid samples of a refused one with version 2 or partial.
 func (db *tsdb) append(m message, version int) (written [2]int, refused error) {
 	var valid []point
 	kinds := map[point]int{}

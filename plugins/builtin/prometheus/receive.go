@@ -85,7 +85,7 @@ func invalid(format string, args ...any) *failure {
 // serve responds to a request when its records are acknowledged.
 func (s *receiver) serve(w http.ResponseWriter, r *http.Request) {
 	c, failed := s.receive(w, r)
-	if c != nil && c.v2 { // also for a failure: what is not written is counted, too
+	if c != nil && c.v2 { // also after a failure
 		for i, name := range [...]string{samplesWritten, histogramsWritten, exemplarsWritten} {
 			n := 0
 			if failed == nil {

@@ -101,7 +101,7 @@ func textOf(t testing.TB, r *record.Record) string {
 	return fmt.Sprintf("%s %s %s", r.Metadata.Get("prometheus.kind"), r.Metadata.Get(record.KeyCreatedAt), text)
 }
 
-// Requests with everything, and what is read of them.
+// Requests with everything, and the records in requests.
 var requests = [...]string{1: `
 	timeseries { labels { name: "__name__" value: "m" } labels { name: "job" value: "a" }
 		samples { value: 1.5 timestamp: 1000 } samples { value: nan timestamp: 2000 }
@@ -227,7 +227,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// essence removes from the text of a record what one of the protocols does not have.
+// essence removes the members that one of the protocols does not have from the text of a record.
 func essence(text string) string {
 	if strings.HasPrefix(text, "metadata") {
 		return ""

@@ -23,8 +23,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// writer is the dialect of remote write. The key of an item is the labels of its series, as fields of TimeSeries in
-// 1.0. Its text is that of an encoded item.
+// writer is the dialect of remote write. The key of an item has the labels of the series, as fields of TimeSeries
+// in 1.0. The text is written by encoded.
 type writer struct {
 	v2       bool
 	utf8     bool // names may be any text
@@ -53,7 +53,7 @@ type labelTemplate struct {
 	value *template.Template
 }
 
-// state is what the destination knows of a series.
+// state is the state of a series.
 type state struct {
 	accepted int64 // time of the newest sample that the server has accepted in this run, in milliseconds
 	read     int64 // last time that was derived from the time of reading
@@ -178,7 +178,7 @@ func parseTime(text string) (int64, error) {
 
 // encoded is a sample, or what else a record stands for.
 type encoded struct {
-	kind  byte // one of those below
+	kind  byte // see below
 	at    int64
 	value []byte // message Sample, Histogram or Exemplar; name of the metric for metadata
 }

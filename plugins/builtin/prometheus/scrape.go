@@ -219,8 +219,7 @@ func (s *scraper) fetch(ctx context.Context, target *url.URL) (map[string]*dto.M
 	return families, nil
 }
 
-// recordsOf returns the samples of metrics. A label of a sample that has the name of one of own gets the prefix
-// exported_, as in Prometheus.
+// recordsOf returns the samples of metrics. A label with a name in own gets the prefix exported_, as in Prometheus.
 func recordsOf(
 	families map[string]*dto.MetricFamily, own map[string]string, at time.Time,
 ) (all []record.Record, err error) {
@@ -252,7 +251,7 @@ func recordsOf(
 	return all, nil
 }
 
-// labelsOf returns the labels of a sample with those of its target.
+// labelsOf returns the labels of a sample and of the target.
 func labelsOf(metric model.Metric, own map[string]string) map[string]any {
 	labels := map[string]any{}
 	for name, value := range own {

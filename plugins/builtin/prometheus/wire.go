@@ -113,7 +113,7 @@ func appendDouble(dst []byte, number protowire.Number, bits uint64) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(dst, number, protowire.Fixed64Type), bits)
 }
 
-// appendLabel appends a label of 1.0 as a field of its message.
+// appendLabel appends a label of 1.0 as a field of another message.
 func appendLabel(dst []byte, number protowire.Number, name, value string) []byte {
 	size := protowire.SizeTag(labelName) + protowire.SizeBytes(len(name)) + protowire.SizeTag(labelValue) +
 		protowire.SizeBytes(len(value))

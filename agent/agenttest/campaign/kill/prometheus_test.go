@@ -186,7 +186,7 @@ func TestPrometheusSource(t *testing.T) {
 }
 
 // TestPrometheusDestination sends samples to a server that refuses those which are out of order. The server has stored
-// all samples that are sent again, so none of them may become a dead letter.
+// all samples that are sent again, so no sample may become a dead letter.
 func TestPrometheusDestination(t *testing.T) {
 	load.Parallel(t, load.Agent+load.Server)
 	c := toReceiver("builtin:prometheus", func(token string) map[string]string {

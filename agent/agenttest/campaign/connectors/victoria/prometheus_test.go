@@ -91,8 +91,8 @@ func same(t testing.TB, got, want []string) {
 // nothing is the configuration of a Prometheus that only receives.
 func nothing(string) string { return "global: {}\n" }
 
-// TestPrometheus writes samples to Prometheus, and half of them again with another destination, as after a kill of the
-// agent. It reads all back. Only what is out of order is refused.
+// TestPrometheus writes samples to Prometheus, and half the samples again with another destination, as after a kill of
+// the agent. It reads all back. Only samples that are out of order are refused.
 func TestPrometheus(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPrometheus(t, nothing)
@@ -107,7 +107,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	same(t, samples(t, p.Addr, "m"), expected(numbered(0, 2001)))
 
-	// The sample in the middle is older than the newest one of its series.
+	// The sample in the middle is older than the newest one in the series.
 	records := append(append(numbered(2001, 2), numbered(3, 1)...), numbered(2003, 2)...)
 	var lost interface{ Lost() bool }
 	n, err := d.Write(ctx, records)
@@ -120,7 +120,7 @@ func TestPrometheus(t *testing.T) {
 	same(t, samples(t, p.Addr, "m"), expected(numbered(0, 2005)))
 }
 
-// TestPrometheusValues writes values that JSON does not have, and two of one time.
+// TestPrometheusValues writes values that JSON does not have, and two samples with the same time.
 func TestPrometheusValues(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPrometheus(t, nothing)
