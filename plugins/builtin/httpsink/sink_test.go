@@ -21,8 +21,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// words is a dialect whose items are words, each on a line. The first letter of a word is its key. A response has a
-// letter for each word: + written, ~ failed temporarily, - refused, ! not to blame.
+// words is a dialect whose items are words, each on a line. The first letter of a word is its key; a capital letter
+// means that the word is apart. A response has a letter for each word: + written, ~ failed temporarily, - refused, ! not
+// to blame.
 type words struct{}
 
 func (words) Begin(context.Context) {}
@@ -32,7 +33,7 @@ func (words) Encode(dst []byte, r *record.Record, _ common.RecordID) (httpsink.I
 	if len(word) == 0 {
 		return httpsink.Item{}, errors.New("no word")
 	}
-	return httpsink.Item{Text: append(dst, word...), Key: string(word[:1])}, nil
+	return httpsink.Item{Text: append(dst, word...), Key: string(word[:1]), Apart: word[0] < 'a'}, nil
 }
 
 func (words) Body(items []httpsink.Item) (body []byte) {
@@ -142,6 +143,7 @@ func TestOutcomes(t *testing.T) {
 		"most":        {"a b c", nil, func(s *httpsink.Settings) { s.MaxRecords = 2 }, []string{"a b", "c"}, nil},
 		"bytes":       {"aa bb cc", nil, func(s *httpsink.Settings) { s.MaxBytes = 4 }, []string{"aa bb", "cc"}, nil},
 		"large alone": {"aaaaa b", nil, func(s *httpsink.Settings) { s.MaxBytes = 4 }, []string{"aaaaa", "b"}, nil},
+		"apart":       {words: "A b C D e", want: []string{"A b", "C", "D e"}},
 		"unfit":       {words: "a  c", want: []string{"a", "c"}, refused: []string{": no word"}},
 		"refused": {words: "a b c d", answers: []string{"+-+-"}, want: []string{"a b c d"},
 			refused: []string{no("b"), no("d")}},
@@ -233,6 +235,46 @@ func TestNotTheRecord(t *testing.T) {
 			}
 			if refused, err := writeAll(t.Context(), s, records("a b c")[n:]); err != nil || refused != nil {
 				t.Errorf("%s: later it fails: %q, %v", text, refused, err)
+			}
+		})
+	}
+}
+
+// TestJudge checks the outcomes of items that the server refuses, after a request with other items or a failed one.
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []string
+		known   bool
+		refused []string // words; "lost": the URL may be wrong
+		judged  []string // words, with a question mark if the server may have written them before
+	}{
+		"refused":        {[]string{"++", "400", "400"}, false, []string{"c"}, []string{"c"}},
+		"after failures": {[]string{"++", "503", "400", "400", "400"}, false, []string{"c"}, []string{"c?", "d?"}},
+		"first, unknown": {[]string{"400", "400", "400"}, false, []string{"lost"}, []string{"a", "b"}},
+		"first, known":   {[]string{"400", "400", "400"}, true, nil, []string{"a", "b"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sink(t, &answers{texts: c.answers}, func(s *httpsink.Settings) { s.MaxRecords = 2 })
+			var judged []string
+			s.Judge = func(i httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (error, bool) {
+				if r.Status != 400 || !strings.Contains(refusal.Error(), "status 400") {
+					t.Errorf("%s: judges %d, %v", name, r.Status, refusal)
+				}
+				judged = append(judged, string(i.Text)+map[bool]string{true: "?"}[unsure])
+				if i.Key == "c" || name == "first, unknown" {
+					return refusal, c.known
+				}
+				return nil, c.known
+			}
+			refused, err := writeAll(t.Context(), s, records("a b c d"))
+			if err != nil {
+				refused = append(refused, "lost")
+			}
+			for i := range refused {
+				refused[i], _, _ = strings.Cut(refused[i], ":")
+			}
+			if !slices.Equal(refused, c.refused) || !slices.Equal(judged[:min(2, len(judged))], c.judged) {
+				t.Errorf("%s: refused %q, %v, judged %q", name, refused, err, judged)
 			}
 		})
 	}
