@@ -499,4 +499,10 @@ func TestValues(t *testing.T) {
 			t.Errorf("%#x becomes %v and %#x, %v", bits, prometheus.ValueOf(bits), got, err)
 		}
 	}
+	for bits, want := range map[uint64]any{0x7ff0000000000002: "StaleNaN", 0x7ff8000000000001: "NaN",
+		0x7ff8000000000000: "NaN(0x7ff8000000000000)", math.Float64bits(math.Inf(1)): "+Inf", 0: 0.0} {
+		if got := prometheus.ValueOf(bits); got != want {
+			t.Errorf("%#x becomes %v, want %v", bits, got, want)
+		}
+	}
 }
