@@ -3,9 +3,7 @@ package prometheus
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
@@ -47,16 +45,15 @@ type settings struct {
 
 // Destination sends samples.
 type Destination struct {
-	sdk.DestinationBase
+	httpsink.Destination
 
 	settings settings
 	writer   *writer
-	sink     *httpsink.Sink // nil before Open
 }
 
 // Parameters returns the descriptions of the settings. The protocol defines the compression.
 func (d *Destination) Parameters() sdk.Parameters {
-	all := sdk.Described(settings{}, descriptions+httpsink.Descriptions+httpclient.Descriptions+common.Descriptions)
+	all := httpsink.Described(settings{}, descriptions)
 	delete(all, "compression")
 	return all
 }
@@ -86,50 +83,34 @@ const (
 // Open prepares the client. Write connects.
 func (d *Destination) Open(context.Context) (err error) {
 	s := d.settings.Settings
-	if s.Headers = maps.Clone(s.Headers); s.Headers == nil {
-		s.Headers = map[string]string{}
-	}
 	s.Compression = "none" // bodies are compressed already
 	contentType, version := contentType1, version1
 	if d.writer.v2 {
 		contentType, version = contentType2, version2
 	}
-	s.Headers["X-Prometheus-Remote-Write-Version"], s.Headers["Content-Encoding"] = version, "snappy"
-	d.sink, err = httpsink.New(&s, d.writer, d.settings.URL, contentType)
+	s = s.WithHeader("X-Prometheus-Remote-Write-Version", version).WithHeader("Content-Encoding", "snappy")
+	d.Sink, err = httpsink.New(&s, d.writer, d.settings.URL, contentType)
 	if err != nil {
 		return err
 	}
-	d.sink.Judge = d.writer.judge
-	d.sink.Denies = func(r *httpclient.Response) error {
+	d.Sink.Judge = d.writer.judge
+	d.Sink.Denies = func(r *httpclient.Response) error {
 		if r.Status != http.StatusUnsupportedMediaType {
 			return nil
 		}
 		return fmt.Errorf("%w: set protocol to the version of remote write that the server accepts",
-			d.sink.Client.ResponseError(r))
+			d.Sink.Client.ResponseError(r))
 	}
 	return nil
 }
 
 // Write writes the records as samples.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	now := time.Now()
-	d.writer.limit.Begin(ctx)
-	d.writer.series.Begin(now)
-	d.writer.families.Begin(now)
-	d.writer.repeated = 0
-	n, err := d.sink.Write(ctx, records)
+	n, err := d.Destination.Write(ctx, records)
 	if d.writer.repeated > 0 {
 		sdk.Logger(ctx).Warn("the server refused samples as out of order, which count as written: they repeat ones from "+
 			"before a restart or a lost response, or something else writes newer samples to their series", "records",
 			d.writer.repeated)
 	}
 	return n, err
-}
-
-// Teardown closes connections.
-func (d *Destination) Teardown(context.Context) error {
-	if d.sink != nil {
-		d.sink.Close()
-	}
-	return nil
 }

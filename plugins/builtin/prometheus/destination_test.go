@@ -17,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/prometheus"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -26,20 +27,7 @@ type set = map[string]string
 // open returns an open destination.
 func open(t testing.TB, settings set) *prometheus.Destination {
 	t.Helper()
-	d := &prometheus.Destination{}
-	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
-	return d
-}
-
-func lost(err error) bool {
-	l, ok := err.(interface{ Lost() bool })
-	return ok && l.Lost()
+	return builtintest.Open(t, &prometheus.Destination{}, settings)
 }
 
 // newRecord returns a record with a payload and a time in milliseconds.
@@ -65,7 +53,7 @@ func writeAll(t testing.TB, d sdk.Destination, records []record.Record) map[stri
 		if records = records[n:]; err == nil {
 			continue
 		}
-		if lost(err) || len(records) == 0 {
+		if builtintest.Lost(err) || len(records) == 0 {
 			t.Fatalf("%d records are left: %v", len(records), err)
 		}
 		refused[string(records[0].Position)] = err.Error()
@@ -153,7 +141,7 @@ func TestSamples(t *testing.T) {
 					if got := db.stored(); n != 1 || err != nil || !slices.Equal(got, []string{c.want}) {
 						t.Errorf("wrote %d: %v: stored %q, want %q", n, err, got, c.want)
 					}
-				} else if n != 0 || err == nil || lost(err) || !strings.Contains(err.Error(), c.want) {
+				} else if n != 0 || err == nil || builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("wrote %d: %v, want %q", n, err, c.want)
 				}
 			})
@@ -296,7 +284,7 @@ func TestBadHistograms(t *testing.T) {
 		db := serve(t)
 		d := open(t, set{"url": db.URL, "protocol": "2"})
 		n, err := d.Write(t.Context(), []record.Record{newRecord("p", 1, record.Structured(c.payload))})
-		if n != 0 || err == nil || lost(err) || !strings.Contains(err.Error(), c.want) {
+		if n != 0 || err == nil || builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: wrote %d: %v, want %q", name, n, err, c.want)
 		}
 	}
@@ -458,7 +446,7 @@ func TestResponses(t *testing.T) {
 		}
 		d := open(t, set{"url": db.URL, "protocol": c.protocol, "retry.timeout": "0s"})
 		n, err := d.Write(t.Context(), []record.Record{sample("a", 1, 1)})
-		if n != 0 || !lost(err) || !strings.Contains(err.Error(), c.want) {
+		if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: wrote %d: %v, want %q", name, n, err, c.want)
 		}
 	}
@@ -530,9 +518,9 @@ func TestRetryAfter(t *testing.T) {
 		if err := d.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		prometheus.DialWith(d, l.dial)
+		d.Sink.Client.Transport.DialContext = l.dial
 		n, err := d.Write(t.Context(), []record.Record{sample("a", 1, 1)})
-		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !lost(err) || !slices.Equal(at, want) {
+		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !builtintest.Lost(err) || !slices.Equal(at, want) {
 			t.Errorf("wrote %d with requests at %v: %v", n, at, err)
 		}
 		if err := d.Teardown(t.Context()); err != nil {

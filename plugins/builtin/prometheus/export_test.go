@@ -7,11 +7,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// DialWith makes an open destination connect with dial.
-func DialWith(d *Destination, dial func(context.Context, string, string) (net.Conn, error)) {
-	d.sink.Client.Transport.DialContext = dial
-}
-
 // Excuses sets the number of samples that may still count as repeated.
 func Excuses(d *Destination, n int) { d.writer.excuses = n }
 

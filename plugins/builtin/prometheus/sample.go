@@ -3,6 +3,7 @@ package prometheus
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -201,6 +202,15 @@ func (e *encoded) append(dst []byte, key string) []byte {
 func decode(item *httpsink.Item) encoded {
 	rest := item.Text[len(item.Key):]
 	return encoded{rest[0], int64(binary.LittleEndian.Uint64(rest[1:])), rest[9:]}
+}
+
+// Begin implements httpsink.Dialect.
+func (w *writer) Begin(ctx context.Context) {
+	now := time.Now()
+	w.limit.Begin(ctx)
+	w.series.Begin(now)
+	w.families.Begin(now)
+	w.repeated = 0
 }
 
 // Encode implements httpsink.Dialect.
