@@ -215,20 +215,24 @@ func TestUnixPeer(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
-	read := func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 5)) }
-	end := func(c net.Conn) { _ = c.Close() }
-	halfEnd := func(c net.Conn) { _ = c.(*net.UnixConn).CloseWrite() }
+	type step func(theirs net.Conn, ours *sockets.Connection)
+	read := func(c net.Conn, _ *sockets.Connection) { _, _ = io.ReadFull(c, make([]byte, 5)) }
+	end := func(c net.Conn, _ *sockets.Connection) { _ = c.Close() }
+	halfEnd := func(c net.Conn, ours *sockets.Connection) {
+		_ = c.(*net.UnixConn).CloseWrite()
+		<-ours.Gone()
+	}
 	for name, c := range map[string]struct {
-		peer []func(net.Conn)
+		peer []step
 		want bool
 	}{
-		"read":                    {[]func(net.Conn){read}, true},
-		"read, ended":             {[]func(net.Conn){read, end}, true},
-		"ended":                   {[]func(net.Conn){end}, false},
-		"half ended, ended":       {[]func(net.Conn){halfEnd, end}, false},
-		"half ended":              {[]func(net.Conn){halfEnd}, false},
-		"half ended, read":        {[]func(net.Conn){halfEnd, read}, true},
-		"half ended, read, ended": {[]func(net.Conn){halfEnd, read, end}, true},
+		"read":                    {[]step{read}, true},
+		"read, ended":             {[]step{read, end}, true},
+		"ended":                   {[]step{end}, false},
+		"half ended, ended":       {[]step{halfEnd, end}, false},
+		"half ended":              {[]step{halfEnd}, false},
+		"half ended, read":        {[]step{halfEnd, read}, true},
+		"half ended, read, ended": {[]step{halfEnd, read, end}, true},
 	} {
 		ours, err := net.Dial("unix", l.Addr().String())
 		if err != nil {
@@ -247,7 +251,7 @@ func TestUnixPeer(t *testing.T) {
 			t.Fatalf("%s: sent %d bytes: %v", name, sent, err)
 		}
 		for _, step := range c.peer {
-			step(theirs)
+			step(theirs, conn)
 		}
 		if err := conn.Wait(ctx, sent); (err == nil) != c.want || ctx.Err() != nil {
 			t.Errorf("%s: %v", name, err)
