@@ -56,6 +56,8 @@ type Options struct {
 	Isolate func(runner.IsolationSetup) runner.Isolation
 	// ToolServer serves tools for language models. It is nil in a binary that contains none.
 	ToolServer api.ToolServer
+	// Exporter returns the exporter of telemetry. It is nil in a binary that contains none, which refuses its settings.
+	Exporter func(telemetry.ExporterSetup) (telemetry.Exporter, error)
 	// Docs, if set, returns a file of the documentation by name.
 	Docs func(name string) ([]byte, bool)
 	// Reload, if set, makes the agent read the pipeline files at each signal.
@@ -87,6 +89,7 @@ type Agent struct {
 	references     *reference.Resolver
 	taps           engine.TapPoints
 	logs           *telemetry.LogTail
+	exporter       telemetry.Exporter
 	trends         *trend.Store
 	schemas        *schema.Cache // to decode records for display
 	phases         telemetry.Phases
@@ -105,7 +108,11 @@ type Agent struct {
 // and acknowledged, and positions are saved. It returns an error when the agent cannot start or cannot continue.
 func Run(ctx context.Context, o Options) error {
 	lines := &telemetry.LogTail{}
-	o.Log = slog.New(lines.Handler(o.Log.Handler()))
+	exporter, err := newExporter(&o, slog.New(lines.Handler(o.Log.Handler())))
+	if err != nil {
+		return err
+	}
+	o.Log = slog.New(lines.Handler(telemetry.Tee(o.Log.Handler(), exporter.Handler())))
 	db, err := openStore(ctx, o)
 	if err != nil || db == nil {
 		return err
@@ -114,7 +121,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	a := &Agent{options: o, Store: db, cluster: membership.Alone{}, logs: lines,
+	a := &Agent{options: o, Store: db, cluster: membership.Alone{}, logs: lines, exporter: exporter,
 		schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1),
 		started: time.Now()}
 	if dir := catalog.TempDir(o.Config); dir != "" {
@@ -130,6 +137,20 @@ func Run(ctx context.Context, o Options) error {
 		o.Wired(a)
 	}
 	return errors.Join(a.run(ctx), a.ownDeadLetters.Close(), db.Close())
+}
+
+// newExporter returns the exporter of telemetry that the settings want. log is for the exporter itself.
+func newExporter(o *Options, log *slog.Logger) (telemetry.Exporter, error) {
+	c := &o.Config
+	if c.Telemetry.OTLP.Endpoint == "" {
+		return telemetry.NoExporter{}, nil
+	}
+	if o.Exporter == nil {
+		return nil, config.Invalid(telemetry.ErrNoExporter)
+	}
+	e, err := o.Exporter(telemetry.ExporterSetup{Settings: c.Telemetry, Version: o.Version, Instance: c.Cluster.Member,
+		Log: log})
+	return e, config.Invalid(err)
 }
 
 // clearDir removes a directory, which need not exist.
@@ -167,6 +188,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.Delivery.Run(serving) })
 	services.Go(func() error { return a.notifier.Run(serving) })
 	services.Go(func() error { return service.Watchdog(serving) })
+	services.Go(func() error { return a.exporter.Run(serving, a.metrics.Gatherer()) })
 	if a.options.Config.Pipelines.StatusFiles {
 		services.Go(func() error { return a.StatusFiles.Run(serving) })
 	}

@@ -75,6 +75,7 @@ func (a *Agent) wire() {
 		Store:      a.Store,
 		Committer:  a.Committer,
 		Taps:       &a.taps,
+		Tracer:     a.exporter.Tracer(),
 		Keep:       a.ownDeadLetters.Keep,
 		Window:     w,
 		AckTimeout: c.Pipelines.AckTimeout,
@@ -158,6 +159,7 @@ func (a *Agent) wireTelemetry() {
 		Phases:      &a.phases,
 		Processes:   a.Catalog.Executables.Processes,
 		DeadLetters: totalsOf(a.ownDeadLetters.Totals, a.ownDeadLetters, a.options.Log),
+		Exported:    a.exporter.Counts,
 	}
 }
 

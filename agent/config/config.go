@@ -19,6 +19,7 @@ type Config struct {
 	Schemas     SchemaRegistry
 	Cluster     Cluster
 	Notify      Notify
+	Telemetry   Telemetry
 
 	// File is the path of conduit.yaml, even if it does not exist.
 	File string
@@ -239,6 +240,35 @@ type Webhook struct {
 type Command struct {
 	Run     string
 	Timeout time.Duration
+}
+
+// Telemetry configures what the agent sends about itself to a collector.
+type Telemetry struct {
+	OTLP    OTLP
+	Signals string
+	Traces  Traces
+	Metrics Metrics
+}
+
+// OTLP configures the collector.
+type OTLP struct {
+	Endpoint   string
+	Protocol   string
+	Headers    string
+	Attributes string
+	CAFile     string
+	CertFile   string
+	KeyFile    string
+}
+
+// Traces configures the sampling of traces.
+type Traces struct {
+	OneIn int
+}
+
+// Metrics configures how often metrics are sent.
+type Metrics struct {
+	Interval time.Duration
 }
 
 // SchemaRegistry configures where schemas are kept.

@@ -295,6 +295,39 @@ func (c *Config) declarations() []Setting {
 			Description: "Time in which at most one notification of a kind is sent for each pipeline or file. A " +
 				"condition that still holds at its end is reported then."},
 
+		{Key: "telemetry.otlp.endpoint", Field: &c.Telemetry.OTLP.Endpoint, Secrecy: Public,
+			Example: "http://collector.example.com:4318",
+			Description: "URL of the OpenTelemetry collector to which the agent sends its own telemetry. Empty: none " +
+				"is sent."},
+		{Key: "telemetry.otlp.protocol", Field: &c.Telemetry.OTLP.Protocol, Default: "http",
+			Values:      []string{"http", "grpc"},
+			Description: "Protocol of the collector: http for OTLP over HTTP with protobuf, grpc for OTLP over gRPC."},
+		{Key: "telemetry.otlp.headers", Field: &c.Telemetry.OTLP.Headers, List: true, Secrecy: SecretValue,
+			Example:     "X-Scope-OrgID=edge",
+			Description: "Headers of the requests, name=value and separated by commas, such as a token."},
+		{Key: "telemetry.otlp.attributes", Field: &c.Telemetry.OTLP.Attributes, List: true, Secrecy: Public,
+			Example: "deployment.environment.name=production",
+			Description: "Attributes of the resource, name=value and separated by commas, in addition to those of " +
+				"the service and the host."},
+		{Key: "telemetry.otlp.ca-file", Field: &c.Telemetry.OTLP.CAFile, Secrecy: Public,
+			Example: "/etc/conduit/collector-ca.pem",
+			Description: "Certificate authorities of the collector, PEM, instead of the authorities of the " +
+				"machine."},
+		{Key: "telemetry.otlp.cert-file", Field: &c.Telemetry.OTLP.CertFile, Secrecy: Public,
+			Example:     "/etc/conduit/telemetry.pem",
+			Description: "Certificate that the agent presents to the collector, PEM."},
+		{Key: "telemetry.otlp.key-file", Field: &c.Telemetry.OTLP.KeyFile, Secrecy: SecretFile,
+			Example:     "/etc/conduit/telemetry-key.pem",
+			Description: "Private key of the certificate that the agent presents to the collector, PEM."},
+		{Key: "telemetry.signals", Field: &c.Telemetry.Signals, Default: "metrics,logs", List: true,
+			Values:      []string{"metrics", "logs", "traces"},
+			Description: "What is sent, separated by commas."},
+		{Key: "telemetry.traces.one-in", Field: &c.Telemetry.Traces.OneIn, Default: 100, Min: 1, Example: "1",
+			Description: "One of this many batches is traced. A batch whose records carry trace contexts is " +
+				"traced if one of these contexts is sampled."},
+		{Key: "telemetry.metrics.interval", Field: &c.Telemetry.Metrics.Interval, Default: time.Minute,
+			Description: "Time between two transmissions of metrics."},
+
 		{Key: "shutdown.timeout", Field: &c.Shutdown.Timeout, Default: 30 * time.Second,
 			Description: "How long the agent waits for in-flight records when it ends."},
 	}
@@ -338,5 +371,9 @@ var groups = []Group{
 	{"notify", "Where notifications are sent, and which."},
 	{"notify.webhook", "A URL as the target."},
 	{"notify.command", "A command as the target."},
+	{"telemetry", "Telemetry of the agent itself, for an OpenTelemetry collector."},
+	{"telemetry.otlp", "The collector."},
+	{"telemetry.traces", "Traces of batches."},
+	{"telemetry.metrics", "Metrics for the collector."},
 	{"shutdown", "How the agent ends."},
 }

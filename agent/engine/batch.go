@@ -20,6 +20,7 @@ type Batch struct {
 	Owner     any           // stays when the batch is reused
 	Observers []Observer    // of the batch as a whole
 
+	trace     *partTrace       // nil: not traced
 	first     uint64           // number of records read before it
 	n         int              // number of inputs
 	positions record.Positions // of the inputs, unless they are lines

@@ -71,52 +71,75 @@ type discardStore struct{ *fakeStore }
 
 func (discardStore) SaveCheckpoints(context.Context, []spec.Checkpoint) error { return nil }
 
+// bench is a pipeline whose connectors cost nothing.
+type bench struct {
+	tb       testing.TB
+	pipeline *engine.Pipeline
+	full     chan struct{} // closed after the last record
+	end      func()
+}
+
+// newBench returns a pipeline that moves this number of records, in batches of the ready-made ones.
+func newBench(tb testing.TB, records []record.Record, total int) *bench {
+	src := &benchSource{batch: len(records), left: total, records: records, stopped: make(chan struct{})}
+	dst := &benchDestination{left: total, full: make(chan struct{})}
+	store := discardStore{newFakeStore(nil)}
+	committer := &engine.Committer{Store: store, Interval: 50 * time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	committed := make(chan error)
+	go func() { committed <- committer.Run(ctx) }()
+	declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource},
+		{ID: "dst", Type: spec.TypeDestination}}}
+	p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer,
+		Window: backpressure.Default,
+		Log:    slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
+			sources: map[string]connector.Source{"p:src": src},
+			destinations: map[string]connector.Destination{"p:dst": dst,
+				"p:dead-letter-queue": &benchDestination{}},
+		}}
+	if err := p.Prepare(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	return &bench{tb, p, dst.full, func() { cancel(); <-committed }}
+}
+
+// run moves the records, calls moved, and ends.
+func (b *bench) run(moved func()) {
+	drain, ended := make(chan struct{}), make(chan error)
+	go func() { ended <- b.pipeline.Run(context.Background(), drain, func() {}) }()
+	<-b.full
+	moved()
+	close(drain)
+	if err := <-ended; err != nil {
+		b.tb.Fatal(err)
+	}
+	b.end()
+}
+
 // BenchmarkEngine moves b.N records through an engine whose connectors cost nothing: it measures the cost per record
 // in the engine. At the minimum heap of 4 MiB the share of the garbage collector depends on the packages linked into
 // the test binary; with a heap as large as in an agent it does not.
 func BenchmarkEngine(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	for _, batch := range []int{1, 10, 100, 1000} {
-		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
-			records := make([]record.Record, batch)
-			for i := range records {
-				records[i] = record.Record{Position: record.Position(fmt.Sprint(1000000 + i)),
-					After: record.Raw(make([]byte, 140))}
-			}
-			src := &benchSource{batch: batch, left: b.N, records: records, stopped: make(chan struct{})}
-			dst := &benchDestination{left: b.N, full: make(chan struct{})}
-			store := discardStore{newFakeStore(nil)}
-			committer := &engine.Committer{Store: store, Interval: 50 * time.Millisecond}
-			ctx, cancel := context.WithCancel(b.Context())
-			committed := make(chan error)
-			go func() { committed <- committer.Run(ctx) }()
-			declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource},
-				{ID: "dst", Type: spec.TypeDestination}}}
-			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer,
-				Window: backpressure.Default,
-				Log:    slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
-					sources: map[string]connector.Source{"p:src": src},
-					destinations: map[string]connector.Destination{"p:dst": dst,
-						"p:dead-letter-queue": &benchDestination{}},
-				}}
-			if err := p.Prepare(ctx); err != nil {
-				b.Fatal(err)
-			}
-			drain, ended := make(chan struct{}), make(chan error)
-			b.ResetTimer()
-			b.ReportAllocs()
-			before := cpuTime(b)
-			go func() { ended <- p.Run(ctx, drain, func() {}) }()
-			<-dst.full
-			b.StopTimer()
-			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/record")
-			close(drain)
-			if err := <-ended; err != nil {
-				b.Fatal(err)
-			}
-			cancel()
-			<-committed
-		})
+		for _, tracer := range []engine.Tracer{nil, unsampling{}} {
+			b.Run(fmt.Sprintf("batch=%d/traces=%t", batch, tracer != nil), func(b *testing.B) {
+				records := make([]record.Record, batch)
+				for i := range records {
+					records[i] = record.Record{Position: record.Position(fmt.Sprint(1000000 + i)),
+						After: record.Raw(make([]byte, 140))}
+				}
+				e := newBench(b, records, b.N)
+				e.pipeline.Tracer = tracer
+				b.ResetTimer()
+				b.ReportAllocs()
+				before := cpuTime(b)
+				e.run(func() {
+					b.StopTimer()
+					b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/record")
+				})
+			})
+		}
 	}
 }
 

@@ -334,6 +334,9 @@ func (d *destinationRun) expect(parts []part) (*record.Batch, error) {
 		d.pending, d.first = d.pending[:n], 0
 	}
 	for _, p := range parts {
+		if p.trace != nil {
+			p.trace.writes[d.index] = tracedWrite{begin: time.Now()}
+		}
 		d.joined = append(d.joined, p.batch)
 		d.pending = append(d.pending, p)
 		d.written += uint64(p.n)
@@ -388,6 +391,9 @@ func (d *destinationRun) settled(n int, refused error) {
 				return
 			}
 			now = time.Now()
+		}
+		if p.trace != nil {
+			d.traceSettled(p, k, refused)
 		}
 		p.src().settle(p.inFlight, d.index, k, refused != nil, now)
 		if k == p.n {

@@ -44,6 +44,7 @@ type Pipeline struct {
 	// gathers records or has a rate limit.
 	AckTimeout time.Duration
 	Taps       *TapPoints        // nil for no observers
+	Tracer     Tracer            // nil for no traces
 	Stats      *measure.Pipeline // outlives the run; Prepare creates it if it is nil
 	// Redact removes secrets from an error before it becomes part of a dead letter; nil leaves errors unchanged.
 	Redact func(error) error
@@ -271,6 +272,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 			err = errors.Join(err, terr)
 		}
 	}
+	r.traces.end(p.redacted(err))
 	return err
 }
 

@@ -39,6 +39,7 @@ type world struct {
 	committer *engine.Committer
 	window    backpressure.Window
 	taps      *engine.TapPoints
+	tracer    engine.Tracer
 	stats     *measure.Pipeline
 
 	ackTimeout time.Duration
@@ -106,6 +107,7 @@ func (w *world) pipeline() *engine.Pipeline {
 		Committer: w.committer,
 		Window:    w.window,
 		Taps:      w.taps,
+		Tracer:    w.tracer,
 		Stats:     w.stats,
 
 		AckTimeout: w.ackTimeout,

@@ -27,6 +27,8 @@ type run struct {
 	// a checkpoint could not be saved: no later one may be saved, since it may depend on the failed one
 	unsaved atomic.Bool
 
+	traces traces // of batches that are not committed
+
 	routed atomic.Bool // processors choose the destinations of records, or did
 
 	checking sync.Mutex // held while checking whether only held records are outstanding

@@ -44,6 +44,7 @@ type sourceRun struct {
 	stalled  atomic.Bool    // it reads nothing more until records are acknowledged
 	leases   *backpressure.Leases
 	reads    measure.Sampler // owned by read
+	trace    *batchTrace     // owned by read: of the batch last read, nil if it is not traced
 	settled  bool            // owned by read: all records before the last batch read were settled
 	handover handover
 	memory   *backpressure.Account
@@ -140,6 +141,10 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 	if s.memory.Contended() {
 		s.relieve()
 	}
+	var begin time.Time
+	if s.run.Tracer != nil {
+		begin = time.Now()
+	}
 	err = s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
 		if b, err = s.readBatch(reading); err == nil {
 			n = b.Len()
@@ -162,6 +167,9 @@ func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err err
 		if err := b.SetMetadata(record.KeyClusterEpoch, epoch); err != nil {
 			return nil, failedIn(s.id, fmt.Errorf("cannot read from source %s: %w", s.id, err))
 		}
+	}
+	if s.run.Tracer != nil {
+		s.trace = s.startTrace(begin, b)
 	}
 	if b.Shallow() {
 		s.run.Log.Warn("a record of the source has data that is nested too deeply or contains itself: destinations "+
@@ -304,6 +312,9 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	f.ReadAt, f.SettledAt = now, now
 	if f.Owner == nil {
 		f.Owner = s
+	}
+	if s.trace != nil {
+		s.trace.part(f)
 	}
 	return inFlight{f, nil}
 }

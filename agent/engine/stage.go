@@ -41,7 +41,9 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	g := &given{Records: records, Origins: origins}
 	f.passage = f.passage.With(g)
 	t := &token{f, origins, st}
+	n, begin := len(records), f.trace.begin()
 	out, err := st.Process(ctx, t, records)
+	f.trace.processed(st.ID, n, begin, err)
 	if err != nil {
 		return f, made{}, failedInProcessors(st.ID, err)
 	}

@@ -185,8 +185,8 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 		b.positions = record.Positions{}
 	}
 	b.Records, b.original, b.lines, b.low, b.refused = nil, nil, nil, 0, b.refused[:0]
-	if b.Origins != nil || b.Observers != nil || b.held != nil { // there were processors
-		b.Origins, b.Observers, b.held = nil, nil, nil
+	if b.Origins != nil || b.Observers != nil || b.held != nil { // there were processors, or a trace
+		b.Origins, b.Observers, b.held, b.trace = nil, nil, nil, nil
 	}
 	if len(t.idle) < maxIdle {
 		t.idle = append(t.idle, b)

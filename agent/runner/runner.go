@@ -36,6 +36,7 @@ type Runner struct {
 	Store      engine.Store
 	Committer  *engine.Committer
 	Taps       *engine.TapPoints
+	Tracer     engine.Tracer // nil for no traces
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
 	// Instance returns the number, from 1, of the instance of a pipeline that this agent runs; nil: there is only one.
@@ -131,6 +132,7 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 
 		AckTimeout: r.AckTimeout,
 		Taps:       r.Taps,
+		Tracer:     r.Tracer,
 		Stats:      stats,
 		Redact:     o.secrets.Error,
 		Keep:       o.keep,

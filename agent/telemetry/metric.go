@@ -59,6 +59,7 @@ const (
 	CommittedPositions     = "conduit_committed_positions_total"
 	PipelineSilent         = "conduit_pipeline_silent"
 	Notifications          = "conduit_notifications_total"
+	Exported               = "conduit_telemetry_exported_total"
 	PipelinePhases         = "conduit_pipeline_phases_total"
 	PipelineRecovering     = "pipeline_recovering_count"
 	SpoolRecords           = "conduit_spool_records"

@@ -72,13 +72,20 @@ type Collector struct {
 	Silent func() map[string]bool
 	// Notifications calls f with the number of notifications by target and result.
 	Notifications func(f func(target, result string, n uint64))
+	// Exported calls f for each signal that is sent to a collector.
+	Exported func(f func(signal string, sent, dropped uint64))
 }
 
 // Handler returns the handler of /metrics.
 func (c *Collector) Handler() http.Handler {
+	return promhttp.HandlerFor(c.Gatherer(), promhttp.HandlerOpts{})
+}
+
+// Gatherer returns a registry with the metrics of the agent and of its process.
+func (c *Collector) Gatherer() prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+	return r
 }
 
 // Describe sends nothing: the series depend on the declarations.
@@ -109,7 +116,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.pipelines(to)
 }
 
-// notify reports silent pipelines, and the results of notifications.
+// notify reports silent pipelines, and the results of notifications and of sending telemetry.
 func (c *Collector) notify(gauge gauge, counter counter) {
 	for id, silent := range c.Silent() {
 		value := 0.0
@@ -119,6 +126,10 @@ func (c *Collector) notify(gauge gauge, counter counter) {
 		gauge(silentDesc, value, id)
 	}
 	c.Notifications(func(target, result string, n uint64) { counter(notificationsDesc, n, target, result) })
+	c.Exported(func(signal string, sent, dropped uint64) {
+		counter(exportedDesc, sent, signal, "sent")
+		counter(exportedDesc, dropped, signal, "dropped")
+	})
 }
 
 // deadLetters reports the dead letters in the store.

@@ -24,6 +24,7 @@ func main() {
 		Cluster:        parts.Cluster(),
 		Profiles:       parts.Profiles(),
 		Isolate:        parts.Isolate,
+		Exporter:       parts.Exporter,
 		ToolServer:     mcp.Handler,
 		Site:           docs.Of,
 		Docs:           tools.Docs,

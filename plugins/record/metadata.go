@@ -146,4 +146,7 @@ const (
 	KeyWindowStart              = "window.start"             // RFC 3339; start of the record's window
 	KeyDLQNackError             = "conduit.dlq.nack.error"   // reason for a refusal
 	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the processor, or id of the destination + "-acker"
+
+	KeyTraceParent = "traceparent" // W3C Trace Context: the trace to which the record belongs
+	KeyTraceState  = "tracestate"  // W3C Trace Context: values of tracing systems
 )

@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
@@ -35,6 +36,8 @@ type Parts struct {
 	Profiles http.Handler
 	// Isolate returns the isolation of destinations; nil: there is none.
 	Isolate func(runner.IsolationSetup) runner.Isolation
+	// Exporter sends telemetry of the agent to a collector; nil: there is none.
+	Exporter func(telemetry.ExporterSetup) (telemetry.Exporter, error)
 	// ToolServer serves tools for language models in the agent; nil: there are none.
 	ToolServer api.ToolServer
 	// Site returns a function that returns the files of the documentation by name; nil: there is none.
