@@ -237,5 +237,8 @@ func exitOnDegraded(ctx context.Context, degraded <-chan spec.State) error {
 	}
 }
 
+// Exporter returns the exporter of telemetry.
+func (a *Agent) Exporter() telemetry.Exporter { return a.exporter }
+
 // Address returns the address on which the API listens, "" if it does not.
 func (a *Agent) Address() string { return a.address }

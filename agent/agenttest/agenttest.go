@@ -79,7 +79,7 @@ func StartWith(t testing.TB, dir string, with func(*agent.Options), change ...fu
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	options := agent.Options{Config: cfg, Plugins: parts.Plugins(), References: parts.References(),
-		Cluster: parts.Cluster(), Profiles: parts.Profiles(), Isolate: parts.Isolate, Log: log,
+		Cluster: parts.Cluster(), Profiles: parts.Profiles(), Isolate: parts.Isolate, Exporter: parts.Exporter, Log: log,
 		Wired: func(a *agent.Agent) {
 			Unlimited(a)
 			a.StatusFiles.Pause = 20 * time.Millisecond

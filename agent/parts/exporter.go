@@ -8,4 +8,6 @@ import (
 var _ telemetry.Exporter = (*otlp.Exporter)(nil)
 
 // Exporter returns an exporter of telemetry to an OpenTelemetry collector.
-func Exporter(s telemetry.ExporterSetup) (telemetry.Exporter, error) { return otlp.New(otlp.Options(s)) }
+func Exporter(s telemetry.ExporterSetup) (telemetry.Exporter, error) {
+	return otlp.New(otlp.Options(s))
+}

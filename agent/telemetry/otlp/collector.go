@@ -36,14 +36,11 @@ type collector struct {
 	grpc       bool
 	headers    map[string]string
 	attributes []attribute.KeyValue
-	tls        *tls.Config
+	tls        *tls.Config // nil: without TLS
 }
 
-// Pauses between the retries of a request.
-const (
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Second
-)
+// lastRetry is the longest pause between the retries of a request.
+const lastRetry = 5 * time.Second
 
 func newCollector(s *config.OTLP) (*collector, error) {
 	c := &collector{grpc: s.Protocol == "grpc", headers: map[string]string{}}
@@ -68,7 +65,9 @@ func newCollector(s *config.OTLP) (*collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use telemetry.otlp.attributes: %w", err)
 	}
-	c.tls, err = tlsConfig(s)
+	if c.endpoint.Scheme == "https" {
+		c.tls, err = tlsConfig(s)
+	}
 	return c, err
 }
 
@@ -86,8 +85,8 @@ func endpoint(s *config.OTLP) (*url.URL, error) {
 		return nil, errors.New("it has a query or a fragment, which OTLP does not use")
 	case s.Protocol == "grpc" && strings.Trim(u.Path, "/") != "":
 		return nil, errors.New("it has a path, which OTLP over gRPC does not use")
-	case u.Scheme == "http" && (s.CAFile != "" || s.CertFile != ""):
-		return nil, errors.New("it begins with http://, but telemetry.otlp.ca-file or cert-file needs https://")
+	case u.Scheme == "http" && (s.CAFile != "" || s.CertFile != "" || s.KeyFile != ""):
+		return nil, errors.New("it begins with http://, but telemetry.otlp.ca-file, cert-file and key-file need https://")
 	}
 	return u, nil
 }
@@ -139,7 +138,7 @@ func (c *collector) url(signal string) string { return c.endpoint.JoinPath("v1",
 
 // credentials returns the credentials for OTLP over gRPC.
 func (c *collector) credentials() credentials.TransportCredentials {
-	if c.endpoint.Scheme == "http" {
+	if c.tls == nil {
 		return insecure.NewCredentials()
 	}
 	return credentials.NewTLS(c.tls)
@@ -160,43 +159,43 @@ func (c *collector) spans(ctx context.Context) (trace.SpanExporter, error) {
 	if c.grpc {
 		return otlptrace.New(ctx, otlptracegrpc.NewClient(otlptracegrpc.WithEndpoint(c.host()),
 			otlptracegrpc.WithTLSCredentials(c.credentials()), otlptracegrpc.WithHeaders(c.headers),
-			otlptracegrpc.WithCompressor("gzip"), otlptracegrpc.WithTimeout(exportTimeout),
-			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstRetry,
-				MaxInterval: lastRetry, MaxElapsedTime: exportTimeout})))
+			otlptracegrpc.WithCompressor("gzip"), otlptracegrpc.WithTimeout(pace.export),
+			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: pace.retry,
+				MaxInterval: lastRetry, MaxElapsedTime: pace.export})))
 	}
 	return otlptrace.New(ctx, otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(c.url("traces")),
 		otlptracehttp.WithTLSClientConfig(c.tls), otlptracehttp.WithHeaders(c.headers),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithTimeout(exportTimeout),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry,
-			MaxInterval: lastRetry, MaxElapsedTime: exportTimeout})))
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithTimeout(pace.export),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: pace.retry,
+			MaxInterval: lastRetry, MaxElapsedTime: pace.export})))
 }
 
 func (c *collector) series(ctx context.Context) (metric.Exporter, error) {
 	if c.grpc {
 		return otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpoint(c.host()),
 			otlpmetricgrpc.WithTLSCredentials(c.credentials()), otlpmetricgrpc.WithHeaders(c.headers),
-			otlpmetricgrpc.WithCompressor("gzip"), otlpmetricgrpc.WithTimeout(exportTimeout),
-			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: true, InitialInterval: firstRetry,
-				MaxInterval: lastRetry, MaxElapsedTime: exportTimeout}))
+			otlpmetricgrpc.WithCompressor("gzip"), otlpmetricgrpc.WithTimeout(pace.export),
+			otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: true, InitialInterval: pace.retry,
+				MaxInterval: lastRetry, MaxElapsedTime: pace.export}))
 	}
 	return otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(c.url("metrics")),
 		otlpmetrichttp.WithTLSClientConfig(c.tls), otlpmetrichttp.WithHeaders(c.headers),
-		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression), otlpmetrichttp.WithTimeout(exportTimeout),
-		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: firstRetry,
-			MaxInterval: lastRetry, MaxElapsedTime: exportTimeout}))
+		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression), otlpmetrichttp.WithTimeout(pace.export),
+		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: pace.retry,
+			MaxInterval: lastRetry, MaxElapsedTime: pace.export}))
 }
 
 func (c *collector) records(ctx context.Context) (log.Exporter, error) {
 	if c.grpc {
 		return otlploggrpc.New(ctx, otlploggrpc.WithEndpoint(c.host()),
 			otlploggrpc.WithTLSCredentials(c.credentials()), otlploggrpc.WithHeaders(c.headers),
-			otlploggrpc.WithCompressor("gzip"), otlploggrpc.WithTimeout(exportTimeout),
-			otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: true, InitialInterval: firstRetry,
-				MaxInterval: lastRetry, MaxElapsedTime: exportTimeout}))
+			otlploggrpc.WithCompressor("gzip"), otlploggrpc.WithTimeout(pace.export),
+			otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: true, InitialInterval: pace.retry,
+				MaxInterval: lastRetry, MaxElapsedTime: pace.export}))
 	}
 	return otlploghttp.New(ctx, otlploghttp.WithEndpointURL(c.url("logs")),
 		otlploghttp.WithTLSClientConfig(c.tls), otlploghttp.WithHeaders(c.headers),
-		otlploghttp.WithCompression(otlploghttp.GzipCompression), otlploghttp.WithTimeout(exportTimeout),
-		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: true, InitialInterval: firstRetry,
-			MaxInterval: lastRetry, MaxElapsedTime: exportTimeout}))
+		otlploghttp.WithCompression(otlploghttp.GzipCompression), otlploghttp.WithTimeout(pace.export),
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: true, InitialInterval: pace.retry,
+			MaxInterval: lastRetry, MaxElapsedTime: pace.export}))
 }

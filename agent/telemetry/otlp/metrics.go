@@ -38,10 +38,10 @@ func newSeries(c *collector, about *resource.Resource, interval time.Duration, l
 // run sends until ctx ends, and then once more.
 func (s *series) run(ctx context.Context, g prometheus.Gatherer) error {
 	provider := metric.NewMeterProvider(metric.WithResource(s.about), metric.WithReader(metric.NewPeriodicReader(s,
-		metric.WithInterval(s.interval), metric.WithTimeout(exportTimeout),
+		metric.WithInterval(s.interval), metric.WithTimeout(pace.export),
 		metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(g))))))
 	<-ctx.Done()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), pace.flush)
 	defer cancel()
 	_ = provider.Shutdown(last) // Export has recorded a failure
 	return nil

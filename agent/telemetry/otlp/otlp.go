@@ -9,8 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -39,16 +39,14 @@ type Exporter struct {
 // scope is the name of the instrumentation scope of spans and log records.
 const scope = "github.com/conduit-agent/conduit"
 
-// flushTimeout bounds how long the exporter sends what is left when the agent ends.
-const flushTimeout = 3 * time.Second
-
 // New returns an exporter with these settings, which must have an endpoint. It connects to nothing.
 func New(o Options) (*Exporter, error) {
 	c, err := newCollector(&o.Settings.OTLP)
 	if err != nil {
 		return nil, err
 	}
-	// The SDK would write what a collector answered to stderr.
+	// The SDK would write to stderr what a collector answered, and that it cannot read a variable, which is not used.
+	otel.SetLogger(logr.Discard())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Debug("telemetry was not sent completely", "component", "telemetry", "err", err)
 	}))

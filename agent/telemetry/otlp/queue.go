@@ -10,11 +10,17 @@ import (
 )
 
 const (
-	queueLength   = 4096             // spans, or log records, that wait; more are dropped
-	batchLength   = 512              // of these, sent in one request
-	gatherTime    = time.Second      // how long the first one waits for others
-	exportTimeout = 20 * time.Second // of a request with its retries
+	queueLength = 4096 // spans, or log records, that wait; more are dropped
+	batchLength = 512  // of these, sent in one request
 )
+
+// pace has the durations of sending.
+var pace = struct {
+	gather time.Duration // how long the first item waits for others
+	export time.Duration // limit of a request with its retries
+	retry  time.Duration // pause before the first retry
+	flush  time.Duration // limit for what is left when the agent ends
+}{gather: time.Second, export: 20 * time.Second, retry: time.Second, flush: 3 * time.Second}
 
 // queue sends items in batches. Adding an item does not block: when the queue is full, the item is dropped.
 type queue[T any] struct {
@@ -47,7 +53,7 @@ func (q *queue[T]) add(item T) {
 	}
 }
 
-// run sends until ctx ends, and then what is left, for at most flushTimeout. It always returns nil.
+// run sends until ctx ends, and then what is left, for at most pace.flush. It always returns nil.
 func (q *queue[T]) run(ctx context.Context) error {
 	for q.gather(ctx) {
 		for batch := q.take(); len(batch) > 0; batch = q.take() {
@@ -61,14 +67,14 @@ func (q *queue[T]) run(ctx context.Context) error {
 	return nil
 }
 
-// gather waits for an item, and then for a batch, but not longer than gatherTime. It returns false when ctx has ended.
+// gather waits for an item, and then for a batch, but not longer than pace.gather. It returns false when ctx has ended.
 func (q *queue[T]) gather(ctx context.Context) bool {
 	select {
 	case <-q.wake:
 	case <-ctx.Done():
 		return false
 	}
-	enough := time.NewTimer(gatherTime)
+	enough := time.NewTimer(pace.gather)
 	defer enough.Stop()
 	for q.waiting() < batchLength {
 		select {
@@ -102,7 +108,7 @@ func (q *queue[T]) take() []T {
 
 // send sends a batch and reports whether that succeeded. It drops the batch otherwise, unless ctx has ended.
 func (q *queue[T]) send(ctx context.Context, batch []T) bool {
-	sending, cancel := context.WithTimeout(ctx, exportTimeout)
+	sending, cancel := context.WithTimeout(ctx, pace.export)
 	defer cancel()
 	err := q.export(sending, batch)
 	if err == nil {
@@ -119,7 +125,7 @@ func (q *queue[T]) send(ctx context.Context, batch []T) bool {
 
 // flush sends batch and what is queued. It drops what it cannot send in time.
 func (q *queue[T]) flush(ctx context.Context, batch []T) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pace.flush)
 	defer cancel()
 	if len(batch) == 0 {
 		batch = q.take()
