@@ -26,7 +26,6 @@ pipelines:
           format.type: structured
           format.options.id: int
           recordCount: "30"
-          burst.length: "0s"
       - id: out
         type: destination
         plugin: file
