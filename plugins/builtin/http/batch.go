@@ -22,6 +22,8 @@ type batch struct {
 	text []byte
 	ends []int // end of each record in text
 	keys []key // key of each record
+
+	traceparent, tracestate string // of all records; "": they differ, or have none
 }
 
 // encode encodes the first records, as many as fit into one request. The error describes the first record that cannot
@@ -54,6 +56,7 @@ func (d *Destination) encode(ctx context.Context, records []record.Record, last 
 			break
 		}
 	}
+	b.traceparent, b.tracestate = record.TraceContext(records[:len(b.ends)])
 	if d.buf, d.other = d.other, nil; cap(b.text) <= keptBytes {
 		d.other = b.text
 	}
@@ -64,8 +67,9 @@ func (d *Destination) encode(ctx context.Context, records []record.Record, last 
 func (b batch) halves() (first, second batch) {
 	n := len(b.ends) / 2
 	at := b.ends[n-1]
-	first = batch{text: b.text[:at], ends: b.ends[:n], keys: b.keys[:n]}
-	second = batch{text: b.text[at:], keys: b.keys[n:]}
+	first, second = b, b
+	first.text, first.ends, first.keys = b.text[:at], b.ends[:n], b.keys[:n]
+	second.text, second.ends, second.keys = b.text[at:], nil, b.keys[n:]
 	for _, end := range b.ends[n:] {
 		second.ends = append(second.ends, end-at)
 	}

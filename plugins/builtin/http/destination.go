@@ -196,6 +196,12 @@ func (d *Destination) request(b batch) (body []byte, header http.Header, err err
 	if d.settings.Idempotency != "" {
 		header.Set(d.settings.Idempotency, b.key())
 	}
+	if b.traceparent != "" {
+		header.Set(record.KeyTraceParent, b.traceparent)
+		if b.tracestate != "" {
+			header.Set(record.KeyTraceState, b.tracestate)
+		}
+	}
 	body = b.body(d.settings.Body)
 	if d.settings.Compression == "gzip" {
 		header.Set("Content-Encoding", "gzip")

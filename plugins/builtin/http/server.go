@@ -237,5 +237,6 @@ func (s *server) metadata(r *http.Request) record.Metadata {
 		}
 	}
 	all.SortRepeated()
+	all.SetTraceContext(r.Header.Get(record.KeyTraceParent), strings.Join(r.Header.Values(record.KeyTraceState), ","))
 	return all
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // Token returns a current token of the source.
@@ -36,3 +38,17 @@ func OwnNames(connectorID string) (id, topic string) {
 
 // ArenaFields returns the number of metadata fields allocated per message of a fetch that begins with m.
 func ArenaFields(m *kgo.Record) int { return arenaFields(m) }
+
+// MetadataOf returns the metadata of the record of a message.
+func MetadataOf(m *kgo.Record) record.Metadata {
+	return newLastMetadata(&partition{topicPartition: topicPartition{topic: "t"}}).metadata(m, record.NewArena(1, messageFields, 0))
+}
+
+// HeadersOf returns the headers of the message of a record.
+func HeadersOf(m record.Metadata, mapped bool) []kgo.RecordHeader {
+	var all []kgo.RecordHeader
+	if mapped {
+		all = headers(m)
+	}
+	return withTraceContext(all, m)
+}

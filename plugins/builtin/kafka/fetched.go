@@ -133,12 +133,24 @@ func (c *lastMetadata) metadata(m *kgo.Record, arena *record.Arena) record.Metad
 		c.time, *millis, *nanos = m.Timestamp, arena.Int(m.Timestamp.UnixMilli()), arena.Int(m.Timestamp.UnixNano())
 	}
 	*offset = arena.Int(m.Offset)
-	md := arena.Metadata(messageFields + len(m.Headers))
+	fields, parent, state := messageFields+len(m.Headers), "", ""
+	for _, h := range m.Headers {
+		switch h.Key {
+		case record.KeyTraceParent:
+			fields += 2
+			parent = string(h.Value)
+		case record.KeyTraceState:
+			state = string(h.Value)
+		}
+	}
+	md := arena.Metadata(fields)
 	for _, h := range m.Headers {
 		md.Add(headerPrefix+h.Key, arena.String(h.Value))
 	}
 	md.SortRepeated()
-	return append(md, c.fields[:]...)
+	md = append(md, c.fields[:]...)
+	md.SetTraceContext(parent, state)
+	return md
 }
 
 // recordOf converts a message to a record. With tombstones, a message without a value is a delete.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,7 @@ func (d *Destination) message(m *kgo.Record, r *record.Record, values []byte) (_
 	if d.settings.Headers {
 		m.Headers = headers(r.Metadata)
 	}
+	m.Headers = withTraceContext(m.Headers, r.Metadata)
 	if d.settings.Timestamp == "record" {
 		m.Timestamp = createdAt(r.Metadata)
 	}
@@ -103,6 +105,22 @@ func (d *Destination) key(r *record.Record) ([]byte, error) {
 func headers(metadata record.Metadata) (all []kgo.RecordHeader) {
 	for name, value := range metadata.Repeated(headerPrefix) {
 		all = append(all, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	return all
+}
+
+// withTraceContext returns headers with the trace context of a record, if it has one, in place of another one.
+func withTraceContext(all []kgo.RecordHeader, metadata record.Metadata) []kgo.RecordHeader {
+	parent, state := metadata.TraceContext()
+	if parent == "" {
+		return all
+	}
+	all = slices.DeleteFunc(all, func(h kgo.RecordHeader) bool {
+		return h.Key == record.KeyTraceParent || h.Key == record.KeyTraceState
+	})
+	all = append(all, kgo.RecordHeader{Key: record.KeyTraceParent, Value: []byte(parent)})
+	if state != "" {
+		all = append(all, kgo.RecordHeader{Key: record.KeyTraceState, Value: []byte(state)})
 	}
 	return all
 }

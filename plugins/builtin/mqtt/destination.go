@@ -112,9 +112,22 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) (me
 			return messages, fmt.Errorf("cannot encode the record: %w", err)
 		}
 		messages = append(messages, paho.Publish{Topic: name, Payload: payloads[begin:len(payloads):len(payloads)],
-			QoS: byte(d.settings.QoS), Retain: d.settings.Retain})
+			QoS: byte(d.settings.QoS), Retain: d.settings.Retain, Properties: properties(&records[i])})
 	}
 	return messages, nil
+}
+
+// properties returns the user properties of a record: its trace context. They are nil if there is none.
+func properties(r *record.Record) *paho.PublishProperties {
+	parent, state := r.Metadata.TraceContext()
+	if parent == "" {
+		return nil
+	}
+	user := paho.UserProperties{{Key: record.KeyTraceParent, Value: parent}}
+	if state != "" {
+		user = append(user, paho.UserProperty{Key: record.KeyTraceState, Value: state})
+	}
+	return &paho.PublishProperties{User: user}
 }
 
 func (d *Destination) connect(ctx context.Context) (err error) {

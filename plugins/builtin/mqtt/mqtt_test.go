@@ -75,6 +75,11 @@ func TestPublishesAgainAtOnce(t *testing.T) {
 // serveOne serves one client until it disconnects, or until publish asks to close the connection. It returns the last
 // published payload.
 func serveOne(l net.Listener, publish func(net.Conn, *packets.Publish) bool) (payload string) {
+	return serveLimited(l, 0, publish)
+}
+
+// serveLimited is serveOne for a server that accepts packets up to a size; 0: of any size.
+func serveLimited(l net.Listener, most uint32, publish func(net.Conn, *packets.Publish) bool) (payload string) {
 	c, err := l.Accept()
 	if err != nil {
 		return ""
@@ -87,7 +92,11 @@ func serveOne(l net.Listener, publish func(net.Conn, *packets.Publish) bool) (pa
 		}
 		switch content := p.Content.(type) {
 		case *packets.Connect:
-			_, _ = (&packets.Connack{Properties: &packets.Properties{}}).WriteTo(c)
+			limits := &packets.Properties{}
+			if most > 0 {
+				limits.MaximumPacketSize = &most
+			}
+			_, _ = (&packets.Connack{Properties: limits}).WriteTo(c)
 		case *packets.Publish:
 			if payload = string(content.Payload); !publish(c, content) {
 				return payload

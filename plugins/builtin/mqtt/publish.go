@@ -96,6 +96,9 @@ func (d *Destination) send(ctx context.Context, p *paho.Publish) (answer, error)
 		return nil, &recordError{error: fmt.Errorf("the record has %d bytes, more than the %d that the server accepts",
 			len(p.Payload), d.largest)}
 	}
+	if d.largest > 0 && sizeOf(p)+overhead > d.largest {
+		p.Properties = nil // the trace context, without which the message fits
+	}
 	a := make(answer, 1)
 	d.client.session.answer = a
 	_, err := d.client.PublishWithOptions(ctx, p, paho.PublishOptions{Method: paho.PublishMethod_AsyncSend})

@@ -275,10 +275,18 @@ func recordOf(p *paho.Publish) record.Record {
 			r.Metadata.Set(key, value)
 		}
 	}
+	parent, state := "", ""
 	for _, u := range p.Properties.User {
 		r.Metadata.Add("mqtt.user."+u.Key, u.Value)
+		switch u.Key {
+		case record.KeyTraceParent:
+			parent = u.Value
+		case record.KeyTraceState:
+			state = u.Value
+		}
 	}
 	r.Metadata.SortRepeated()
+	r.Metadata.SetTraceContext(parent, state)
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/textproto"
 	"strings"
 	"time"
 
@@ -133,6 +134,9 @@ func (d *Destination) messages(ctx context.Context, records []record.Record) ([]
 				}
 			}
 		}
+		if parent, state := records[i].Metadata.TraceContext(); parent != "" {
+			setTraceContext(m, parent, state)
+		}
 		all = append(all, m)
 	}
 	return all, nil
@@ -143,6 +147,18 @@ func addHeader(m *client.Msg, name, value string) {
 		m.Header = client.Header{}
 	}
 	m.Header[name] = append(m.Header[name], value)
+}
+
+// setTraceContext sets the headers of a trace context in place of another one.
+func setTraceContext(m *client.Msg, parent, state string) {
+	for _, name := range []string{record.KeyTraceParent, record.KeyTraceState} {
+		delete(m.Header, name)
+		delete(m.Header, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	addHeader(m, record.KeyTraceParent, parent)
+	if state != "" {
+		addHeader(m, record.KeyTraceState, state)
+	}
 }
 
 // recordError reports a record that cannot be published.

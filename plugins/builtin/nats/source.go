@@ -2,6 +2,8 @@ package nats
 
 import (
 	"context"
+	"net/textproto"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
@@ -172,4 +174,16 @@ func metadata(r *record.Record, subject string, header map[string][]string, at t
 		}
 	}
 	r.Metadata.SortRepeated()
+	r.Metadata.SetTraceContext(traceHeader(header, record.KeyTraceParent), traceHeader(header, record.KeyTraceState))
+}
+
+// traceHeader returns a header of the trace context, "" if there is none. Names of headers are case-sensitive in NATS,
+// but some clients write those of HTTP.
+func traceHeader(header map[string][]string, name string) string {
+	for _, name := range []string{name, textproto.CanonicalMIMEHeaderKey(name)} {
+		if values := header[name]; len(values) > 0 {
+			return strings.Join(values, ",")
+		}
+	}
+	return ""
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
 	"github.com/conduit-agent/conduit/plugins/builtin/httpclient"
 	"github.com/conduit-agent/conduit/plugins/peer"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -48,6 +49,8 @@ type client struct {
 	settings *destinationSettings
 	base     *url.URL
 	http     *http.Client
+
+	traceparent, tracestate string // of all records of the current request; "": they differ, or have none
 }
 
 func newClient(s *destinationSettings, base *url.URL) (*client, error) {
@@ -117,6 +120,12 @@ func (c *client) request(ctx context.Context, path string, body []byte) (*http.R
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("cannot create the request: its URL is invalid")
+	}
+	if c.traceparent != "" {
+		r.Header.Set(record.KeyTraceParent, c.traceparent)
+		if c.tracestate != "" {
+			r.Header.Set(record.KeyTraceState, c.tracestate)
+		}
 	}
 	for name, value := range c.settings.Headers {
 		r.Header.Set(name, value)

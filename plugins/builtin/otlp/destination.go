@@ -157,6 +157,7 @@ func (d *Destination) send(ctx context.Context, q *request, records []record.Rec
 		}
 		return 0, fmt.Errorf("cannot encode the record: %w", err)
 	}
+	d.client.traceparent, d.client.tracestate = record.TraceContext(records)
 	o := d.client.try(ctx, q.signal, body, func(err error, pause time.Duration) {
 		sdk.Logger(ctx).Warn("cannot send records, retrying", "err", err, "pause",
 			pause.Round(time.Millisecond).String())

@@ -81,7 +81,7 @@ func (s *server) receiveGRPC(w http.ResponseWriter, r *http.Request, one *signal
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		return partial{}, invalid("cannot read the message: %v", err)
 	}
-	return s.deliver(r.Context(), &received{one, encodingProtobuf, body, r.RemoteAddr}, &admitted)
+	return s.deliver(r.Context(), &received{one, encodingProtobuf, body, r}, &admitted)
 }
 
 // exactReader reads left bytes. The end of the underlying reader before them is io.ErrUnexpectedEOF.

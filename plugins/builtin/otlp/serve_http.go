@@ -95,5 +95,5 @@ func (s *server) receiveHTTP(
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		return partial{}, invalid("cannot read the body: %v", err)
 	}
-	return s.deliver(r.Context(), &received{one, encoding, body, r.RemoteAddr}, &admitted)
+	return s.deliver(r.Context(), &received{one, encoding, body, r}, &admitted)
 }

@@ -76,14 +76,16 @@ type received struct {
 	signal   *signal
 	encoding string
 	body     []byte // decompressed
-	remote   string
+	from     *http.Request
 }
 
 // decode returns the content of a request. It grows the admitted size by the memory of the decoded request.
 func (s *server) decode(r *received, admitted *int64) (common.Content, *failure) {
 	metadata := record.Metadata{}
 	metadata.Set(keySignal, r.signal.name)
-	metadata.Set(keyRemote, r.remote)
+	metadata.Set(keyRemote, r.from.RemoteAddr)
+	h := r.from.Header
+	metadata.SetTraceContext(h.Get(record.KeyTraceParent), strings.Join(h.Values(record.KeyTraceState), ","))
 	data := r.signal.newData()
 	var memory int
 	var err error
