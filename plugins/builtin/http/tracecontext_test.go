@@ -42,7 +42,7 @@ func TestTraceContextOfSentRequests(t *testing.T) {
 		{"lines", traceParent + " -", "-"},
 	} {
 		server := newRecorder(t, nil)
-		d := destination(t, payloadOnly(map[string]string{"url": server.URL, "body": tt.body}))
+		d := destination(t, payloadOnly(map[string]string{"url": server.URL, "body.format": tt.body}))
 		contexts := strings.Fields(tt.contexts)
 		all := records(strings.Split("1 2 3"[:2*len(contexts)-1], " ")...)
 		for i, c := range contexts {
