@@ -103,6 +103,7 @@ func (e *examination) all(ctx context.Context) {
 	e.state(ctx)
 	e.permissions()
 	e.notifications()
+	e.telemetry(ctx)
 	e.findings = append(e.findings, examineCluster(ctx, e.config.Cluster, e.Parts.Cluster))
 	e.agent(ctx)
 	e.machine()

@@ -111,7 +111,7 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 		Config: c, Plugins: p.Parts.Plugins, References: p.Parts.References, Cluster: p.Parts.Cluster,
 		Profiles: p.Parts.Profiles, Isolate: p.Parts.Isolate, ToolServer: p.Parts.ToolServer,
 		Exporter: p.Parts.Exporter,
-		Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs,
+		Log:      log, Version: version, Started: started, Reload: reload, Docs: p.Docs,
 	})
 }
 
