@@ -242,7 +242,7 @@ type Command struct {
 	Timeout time.Duration
 }
 
-// Telemetry configures what the agent sends about itself to a collector.
+// Telemetry configures the telemetry that the agent sends to a collector.
 type Telemetry struct {
 	OTLP    OTLP
 	Signals string

@@ -321,7 +321,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Private key of the certificate that the agent presents to the collector, PEM."},
 		{Key: "telemetry.signals", Field: &c.Telemetry.Signals, Default: "metrics,logs", List: true,
 			Values:      []string{"metrics", "logs", "traces"},
-			Description: "What is sent, separated by commas."},
+			Description: "Signals that are sent, separated by commas."},
 		{Key: "telemetry.traces.one-in", Field: &c.Telemetry.Traces.OneIn, Default: 100, Min: 1, Example: "1",
 			Description: "One of this many batches is traced. A batch whose records carry trace contexts is " +
 				"traced if one of these contexts is sampled."},

@@ -24,9 +24,9 @@ type ReadBatch struct {
 	End      time.Time // when Read returned
 }
 
-// Trace is the trace of one batch. Its methods are safe for concurrent use and return at once.
+// Trace is the trace of a batch. Its methods are safe for concurrent use and return at once.
 type Trace interface {
-	// Add records a stage that the batch, or a part of it, has passed.
+	// Add records a stage that some or all records of the batch have passed.
 	Add(s TracedStage)
 	// End ends the trace: a committed position covers all records, or err ended the run.
 	End(err error)

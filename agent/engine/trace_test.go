@@ -21,7 +21,7 @@ type fakeTracer struct {
 	batches []*fakeTrace // guarded by mu
 }
 
-// fakeTrace is the trace of one batch.
+// fakeTrace is the trace of a batch.
 type fakeTrace struct {
 	*fakeTracer
 	records int

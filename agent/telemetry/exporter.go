@@ -29,7 +29,7 @@ type Exporter interface {
 	Tracer() engine.Tracer
 	// Handler returns a handler that sends log records without blocking, nil if logs are not sent.
 	Handler() slog.Handler
-	// Run sends until ctx ends, and then what is left, in bounded time. It gathers the metrics from g.
+	// Run sends until ctx ends, and then the rest, in bounded time. It gathers the metrics from g.
 	Run(ctx context.Context, g prometheus.Gatherer) error
 	// Counts calls f for each signal that is sent, with the number of spans, of log records, or of transmissions of all
 	// metrics, since the start.

@@ -81,7 +81,7 @@ func (c *Collector) Handler() http.Handler {
 	return promhttp.HandlerFor(c.Gatherer(), promhttp.HandlerOpts{})
 }
 
-// Gatherer returns a registry with the metrics of the agent and of its process.
+// Gatherer returns a registry with the metrics of the agent and the process.
 func (c *Collector) Gatherer() prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)

@@ -160,7 +160,7 @@ func TestAgentWithoutACollector(t *testing.T) {
 	}
 }
 
-// What the log redacts is not sent either.
+// Secrets are redacted in the log and in sent log records.
 func TestSecretsAreNotSent(t *testing.T) {
 	defer otlp.Hasten(time.Minute)()
 	c, endpoint, _ := newCollector(t)

@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,6 +134,9 @@ func tlsConfig(s *config.OTLP) (*tls.Config, error) {
 	}
 	return c, nil
 }
+
+// secrets returns the values of the headers.
+func (c *collector) secrets() []string { return slices.Collect(maps.Values(c.headers)) }
 
 // url returns the URL of a signal for OTLP over HTTP.
 func (c *collector) url(signal string) string { return c.endpoint.JoinPath("v1", signal).String() }

@@ -177,7 +177,7 @@ func (c *collector) serveGRPC(address string) string {
 	return l.Addr().String()
 }
 
-// received calls f with what the collector has.
+// with calls f while nothing else is received.
 func (c *collector) with(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

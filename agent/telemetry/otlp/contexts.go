@@ -15,7 +15,7 @@ const maxLinks = 128
 
 // contexts are the trace contexts that the records of a batch carry.
 type contexts struct {
-	links  []trace.Link // to each of them, at most maxLinks
+	links  []trace.Link // to each context, at most maxLinks
 	all    bool         // every record carries one
 	states bool         // a record has a tracestate
 }
@@ -58,8 +58,8 @@ func contextsOf(b *record.Batch) contexts {
 	return c
 }
 
-// carry makes the records carry the context of the span in ctx, instead of theirs. states reports whether a record has
-// a tracestate.
+// carry replaces the contexts of the records by the context of the span in ctx. states reports whether a record has a
+// tracestate.
 func carry(ctx context.Context, b *record.Batch, states bool) error {
 	m := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, m)

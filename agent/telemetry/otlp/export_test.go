@@ -24,13 +24,13 @@ const (
 
 // NewQueue returns a queue that sends with export.
 func NewQueue(log *slog.Logger, export func(ctx context.Context, batch []int) error) Queue {
-	return Queue{newQueue(newHealth(log, "numbers"), export)}
+	return Queue{newQueue(newHealth(log, "numbers", nil), export)}
 }
 
 // Add adds a number.
 func (q Queue) Add(n int) { q.add(n) }
 
-// Run sends until ctx ends, and then what is left.
+// Run sends until ctx ends, and then the rest.
 func (q Queue) Run(ctx context.Context) { _ = q.run(ctx) }
 
 // Counts returns how many numbers were sent and dropped.

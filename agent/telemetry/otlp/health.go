@@ -2,23 +2,35 @@ package otlp
 
 import (
 	"log/slog"
+	"strings"
 	"sync/atomic"
 )
 
 // health logs when the collector begins to refuse a signal, or is out of reach, and when it accepts the signal again.
 type health struct {
 	log     *slog.Logger
+	secrets []string // which a collector may repeat
 	failing atomic.Bool
 }
 
-func newHealth(log *slog.Logger, signal string) *health {
-	return &health{log: log.With("component", "telemetry", "signal", signal)}
+func newHealth(log *slog.Logger, signal string, secrets []string) *health {
+	return &health{log: log.With("component", "telemetry", "signal", signal), secrets: secrets}
 }
 
+// shortestSecret is the length of the shortest value of a header that is redacted in errors.
+const shortestSecret = 4
+
 func (h *health) failed(err error) {
-	if !h.failing.Swap(true) {
-		h.log.Warn("cannot send telemetry to the collector; pipelines are not affected", "err", err)
+	if h.failing.Swap(true) {
+		return
 	}
+	text := err.Error()
+	for _, s := range h.secrets {
+		if len(s) >= shortestSecret {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+	}
+	h.log.Warn("cannot send telemetry to the collector; pipelines are not affected", "err", text)
 }
 
 // succeeded records that a transmission succeeded. dropped is the number of items lost since the start.

@@ -45,7 +45,7 @@ func New(o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The SDK would write to stderr what a collector answered, and that it cannot read a variable, which is not used.
+	// The SDK would write to stderr that a collector refused a part, or that a variable, which is not used, is wrong.
 	otel.SetLogger(logr.Discard())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Debug("telemetry was not sent completely", "component", "telemetry", "err", err)
@@ -97,7 +97,7 @@ func (e *Exporter) Handler() slog.Handler {
 	return e.records.handler
 }
 
-// Run sends until ctx ends, and then what is left. It gathers the metrics from g.
+// Run sends until ctx ends, and then the rest. It gathers the metrics from g.
 func (e *Exporter) Run(ctx context.Context, g prometheus.Gatherer) error {
 	var group errgroup.Group
 	if e.spans != nil {

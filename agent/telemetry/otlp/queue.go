@@ -19,7 +19,7 @@ var pace = struct {
 	gather time.Duration // how long the first item waits for others
 	export time.Duration // limit of a request with its retries
 	retry  time.Duration // pause before the first retry
-	flush  time.Duration // limit for what is left when the agent ends
+	flush  time.Duration // limit for the rest when the agent ends
 }{gather: time.Second, export: 20 * time.Second, retry: time.Second, flush: 3 * time.Second}
 
 // queue sends items in batches. Adding an item does not block: when the queue is full, the item is dropped.
@@ -53,7 +53,7 @@ func (q *queue[T]) add(item T) {
 	}
 }
 
-// run sends until ctx ends, and then what is left, for at most pace.flush. It always returns nil.
+// run sends until ctx ends, and then the rest, for at most pace.flush. It always returns nil.
 func (q *queue[T]) run(ctx context.Context) error {
 	for q.gather(ctx) {
 		for batch := q.take(); len(batch) > 0; batch = q.take() {
@@ -123,7 +123,7 @@ func (q *queue[T]) send(ctx context.Context, batch []T) bool {
 	return false
 }
 
-// flush sends batch and what is queued. It drops what it cannot send in time.
+// flush sends batch and the queued items. It drops the items that it cannot send in time.
 func (q *queue[T]) flush(ctx context.Context, batch []T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pace.flush)
 	defer cancel()

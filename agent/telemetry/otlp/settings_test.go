@@ -1,15 +1,20 @@
 package otlp_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/telemetry/otlp"
@@ -92,4 +97,28 @@ func TestCollectorWithTLS(t *testing.T) {
 			t.Errorf("with an unknown authority, %d %s are sent and %d dropped", sent, signal, dropped)
 		}
 	})
+}
+
+// A collector that refuses a request may repeat its headers.
+func TestSecretsInAnswers(t *testing.T) {
+	var log bytes.Buffer
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "no user has the token "+r.Header.Get("X-Token"), http.StatusUnauthorized)
+	}))
+	defer s.Close()
+	with := settings(s.URL, "traces")
+	with.OTLP.Headers = "X-Token=s3cr3t-token"
+	e, err := otlp.New(otlp.Options{Settings: with, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Tracer().Start(read(batchOf(""))).End(nil)
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := e.Run(over, prometheus.NewRegistry()); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); !strings.Contains(text, "401") || strings.Contains(text, "s3cr3t-token") {
+		t.Errorf("the log is %s", text)
+	}
 }

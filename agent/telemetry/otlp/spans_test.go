@@ -25,7 +25,7 @@ func settings(endpoint, signals string) config.Telemetry {
 		Traces: config.Traces{OneIn: 1}, Metrics: config.Metrics{Interval: time.Hour}}
 }
 
-// exporting returns an exporter, and a function that sends what it has.
+// exporting returns an exporter, and a function that makes it send everything.
 func exporting(t *testing.T, s config.Telemetry) (e *otlp.Exporter, send func()) {
 	t.Helper()
 	e, err := otlp.New(otlp.Options{Settings: s, Version: "v1.2.3", Instance: "edge-1",
@@ -42,7 +42,7 @@ func exporting(t *testing.T, s config.Telemetry) (e *otlp.Exporter, send func())
 	}
 }
 
-// Trace contexts of other systems: the first two are of one trace and sampled, the third is not.
+// Trace contexts of other systems: the first two belong to the same trace and are sampled, the third is not.
 const (
 	sampled   = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	another   = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01"
