@@ -2,6 +2,7 @@ package otlp_test
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/agent/telemetry/otlp"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -98,6 +100,37 @@ func TestAgentSendsEverySignal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent with the source otlp is a collector, too.
+func TestAgentSendsToAnAgent(t *testing.T) {
+	defer otlp.Hasten(time.Minute)()
+	address := fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))
+	to := agenttest.Start(t, "")
+	to.Save("telemetry.yaml", fmt.Sprintf(`version: 2.2
+pipelines:
+  - id: telemetry
+    status: running
+    connectors:
+      - id: in
+        type: source
+        plugin: otlp
+        settings:
+          addresses: %s
+      - id: out
+        type: destination
+        plugin: file
+        settings:
+          path: %s
+`, address, to.Path("out")))
+	to.WaitPhase("telemetry", spec.PhaseRunning, 1)
+	a := agenttest.Start(t, "", sending("http://"+address, "grpc", "metrics,logs,traces"))
+	a.Save("orders.yaml", strings.ReplaceAll(orders, "OUT", a.Path("out")))
+	to.Wait("every signal", func() bool {
+		text := strings.Join(agenttest.CompleteLines(to.Path("out")), "\n")
+		return strings.Contains(text, `"name":"batch orders"`) && strings.Contains(text, `"body":"agent started"`) &&
+			strings.Contains(text, `"name":"conduit_connector_records_total"`)
+	})
 }
 
 func TestSignalsThatAreOff(t *testing.T) {
