@@ -47,6 +47,18 @@ func (t *fakeTracer) Start(b engine.ReadBatch) engine.Trace {
 	return trace
 }
 
+// open returns the number of traces that have not ended.
+func (t *fakeTracer) open() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, trace := range t.batches {
+		if trace.ended == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *fakeTrace) Add(s engine.TracedStage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,8 +95,16 @@ func TestTraceOfABatch(t *testing.T) {
 	w.processor("b", "own", keep)
 	tracer := &fakeTracer{t: t}
 	w.tracer = tracer
-	if err := w.run(func() bool { return src.ackedUpTo() == 200 }); err != nil {
-		t.Fatal(err)
+	open := -1
+	err := w.run(func() bool {
+		acked := src.ackedUpTo() == 200
+		if acked {
+			open = tracer.open()
+		}
+		return acked
+	})
+	if err != nil || open != 0 {
+		t.Fatalf("%d traces are open when all records are acknowledged: %v", open, err)
 	}
 	total := 0
 	for _, batch := range tracer.batches {
