@@ -22,7 +22,6 @@ func TestDocsAreFound(t *testing.T) {
 		"opentelemetry":        "connector-otlp.html",
 		"traceparent":          "telemetry.html",
 		"tracing":              "telemetry.html",
-		"telemetry.signals":    "settings.html#.telemetry.signals",
 		"file":                 "connector-file.html",
 		"json.decode":          "processor-json.decode.html",
 		"parse.syslog":         "processor-parse.syslog.html",

@@ -78,7 +78,7 @@ var written = []page{
 		About: "Every metric, a dashboard, alert rules."},
 	{Name: "telemetry", Title: "Send the agent's own telemetry", Section: "Operate",
 		Source: "cmd/conduit/docs/TELEMETRY.md",
-		About:  "Metrics, log and traces of batches to an OpenTelemetry collector, and trace contexts in headers.",
+		About:  "Metrics, log and traces of batches for a collector, and trace contexts in headers.",
 		Words:  "tracing spans traceparent jaeger tempo observability monitoring push"},
 	{Name: "notifications", Title: "Notifications", Section: "Operate", Source: "cmd/conduit/docs/NOTIFICATIONS.md",
 		About: "A webhook or command when something needs a person."},
