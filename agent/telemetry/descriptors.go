@@ -129,8 +129,9 @@ var (
 		"pipeline_id")
 	notificationsDesc = desc(Notifications,
 		"Notifications by result: sent; failed, attempts that are repeated; dropped.", "target", "result")
-	exportedDesc = desc(Exported, "Telemetry for a collector by result, sent or dropped: spans, log records, and "+
-		"transmissions of all metrics.", "signal", "result")
+	exportedDesc = desc(Exported,
+		"Spans, log records, and transmissions of all metrics for a collector, by result: sent or dropped.",
+		"signal", "result")
 	phasesDesc = desc(PipelinePhases, "Times a pipeline entered a phase.", "pipeline_name", "pipeline_id",
 		"phase")
 	recoveringDesc = desc(PipelineRecovering, "Times a pipeline failed and began to recover.", "pipeline_name",

@@ -130,7 +130,8 @@ func describeUnreported(t *testing.T) string {
 	var all strings.Builder
 	for _, m := range regexp.MustCompile(
 		`(?m)^\t(\w+) += `+
-			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).
+			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|`+
+			`pipeline_silent|telemetry_exported_total))"`).
 		FindAllStringSubmatch(string(table), -1) {
 		found := regexp.MustCompile(`(?s)desc\(` + m[1] + `,\s+"[^"]*"(?:\s\+\s+"[^"]*")*(.*?)\)\n`).
 			FindStringSubmatch(string(source))
