@@ -130,9 +130,10 @@ func TestTraceOfABatch(t *testing.T) {
 	}
 }
 
+// There are more batches than fit into the queue of the destination, so that batches are reused.
 func TestBatchesThatAreNotSampled(t *testing.T) {
 	w := newWorld(t)
-	src, dst := w.source("src", 100), w.destination("dst", &fakeDestination{})
+	src, dst := w.source("src", 2000), w.destination("dst", &fakeDestination{})
 	tracer := &fakeTracer{t: t}
 	batches, records := 0, 0
 	tracer.skip = func(b engine.ReadBatch) bool {
@@ -143,16 +144,19 @@ func TestBatchesThatAreNotSampled(t *testing.T) {
 		return false
 	}
 	w.tracer = tracer
-	if err := w.run(func() bool { return src.ackedUpTo() == 100 }); err != nil {
+	if err := w.run(func() bool { return src.ackedUpTo() == 2000 }); err != nil {
 		t.Fatal(err)
 	}
 	for _, batch := range tracer.batches {
 		if n, _ := batch.of(engine.TracedCommit, ""); n != batch.records || batch.ended != 1 {
 			t.Errorf("%d of %d records are committed, ended %d times", n, batch.records, batch.ended)
 		}
+		if n, _ := batch.of(engine.TracedWrite, "p:dst"); n != batch.records {
+			t.Errorf("%d records are written in the trace of a batch of %d", n, batch.records)
+		}
 		records -= batch.records
 	}
-	wantValues(t, dst.records(), upTo(100))
+	wantValues(t, dst.records(), upTo(2000))
 	if want := (batches + 1) / 2; records != 0 || len(tracer.batches) != want {
 		t.Errorf("%d of %d batches are traced, %d records are missing", len(tracer.batches), want, records)
 	}
