@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,7 @@ func TestQueueSendsInOrderAndInBatches(t *testing.T) {
 			q.Add(n)
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		if len(got) != 2*otlp.BatchLength+10 || sizes != otlp.BatchLength {
 			t.Errorf("%d numbers are sent, at most %d together", len(got), sizes)
 		}
@@ -49,9 +51,10 @@ func TestQueueSendsInOrderAndInBatches(t *testing.T) {
 func TestQueueDropsWhatACollectorDoesNotTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		fails := true
+		var fails atomic.Bool
+		fails.Store(true)
 		q := otlp.NewQueue(slog.New(slog.NewTextHandler(&log, nil)), func(ctx context.Context, batch []int) error {
-			if !fails {
+			if !fails.Load() {
 				return nil
 			}
 			<-ctx.Done() // a collector that does not answer
@@ -62,6 +65,7 @@ func TestQueueDropsWhatACollectorDoesNotTake(t *testing.T) {
 		go func() { q.Run(ctx); close(ended) }()
 		q.Add(0)
 		time.Sleep(2 * time.Second) // it is being sent
+		synctest.Wait()
 		begin := time.Now()
 		for n := range otlp.QueueLength + 100 {
 			q.Add(n)
@@ -73,19 +77,22 @@ func TestQueueDropsWhatACollectorDoesNotTake(t *testing.T) {
 			t.Errorf("%d are dropped, of 100 too many", dropped)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n := strings.Count(log.String(), "cannot send"); n != 1 {
 			t.Errorf("%d warnings, want one:\n%s", n, log.String())
 		}
-		fails = false
+		fails.Store(false)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n := strings.Count(log.String(), "accepts telemetry again"); n != 1 {
 			t.Errorf("%d notices, want one:\n%s", n, log.String())
 		}
-		fails = true
+		fails.Store(true)
 		for n := range 3 * otlp.BatchLength {
 			q.Add(n)
 		}
 		time.Sleep(time.Second / 2)
+		synctest.Wait()
 		begin = time.Now()
 		cancel()
 		<-ended
