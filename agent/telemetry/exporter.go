@@ -34,6 +34,8 @@ type Exporter interface {
 	// Counts calls f for each signal that is sent, with the number of spans, of log records, or of transmissions of all
 	// metrics, since the start.
 	Counts(f func(signal string, sent, dropped uint64))
+	// Check calls report for each problem of sending to the collector, with its remedy, and sends nothing.
+	Check(ctx context.Context, report func(problem error, remedy string))
 }
 
 // NoExporter is the Exporter of an agent that sends nothing.
@@ -50,6 +52,9 @@ func (NoExporter) Run(context.Context, prometheus.Gatherer) error { return nil }
 
 // Counts implements Exporter.
 func (NoExporter) Counts(func(signal string, sent, dropped uint64)) {}
+
+// Check implements Exporter.
+func (NoExporter) Check(context.Context, func(problem error, remedy string)) {}
 
 // Tee returns a handler that passes what next logs also to other, unless other is nil.
 func Tee(next, other slog.Handler) slog.Handler {

@@ -31,9 +31,10 @@ type Options struct {
 
 // Exporter sends the signals that the settings select.
 type Exporter struct {
-	spans   *spans
-	records *records
-	series  *series
+	settings config.OTLP
+	spans    *spans
+	records  *records
+	series   *series
 }
 
 // scope is the name of the instrumentation scope of spans and log records.
@@ -51,7 +52,7 @@ func New(o Options) (*Exporter, error) {
 		o.Log.Debug("telemetry was not sent completely", "component", "telemetry", "err", err)
 	}))
 	selected := strings.FieldsFunc(o.Settings.Signals, func(r rune) bool { return r == ',' || r == ' ' })
-	e, about := &Exporter{}, about(&o, c.attributes)
+	e, about := &Exporter{settings: o.Settings.OTLP}, about(&o, c.attributes)
 	if slices.Contains(selected, "traces") {
 		if e.spans, err = newSpans(c, about, o.Settings.Traces.OneIn, o.Log); err != nil {
 			return nil, err
