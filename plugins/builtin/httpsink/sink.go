@@ -123,7 +123,7 @@ type Sink struct {
 	// if the item counts as written, or else an error such as refusal. unsure reports that the server may have written
 	// the item before, with a request that failed. known reports that only a server of the dialect responds like that.
 	// nil: the outcome is refusal, and nothing is known.
-	Judge func(item Item, r *httpclient.Response, unsure bool, refusal error) (outcome error, known bool)
+	Judge func(item Item, r *httpclient.Response, unsure bool, refusal error) (known bool, outcome error)
 
 	url, contentType string
 
@@ -289,7 +289,7 @@ func (s *Sink) refuse(item *pending, r *httpclient.Response) {
 		return
 	}
 	var known bool
-	if item.outcome, known = s.Judge(item.Item, r, item.unsure, item.outcome); known {
+	if known, item.outcome = s.Judge(item.Item, r, item.unsure, item.outcome); known {
 		s.works = true
 	}
 }

@@ -256,15 +256,15 @@ func TestJudge(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := sink(t, &answers{texts: c.answers}, func(s *httpsink.Settings) { s.MaxRecords = 2 })
 			var judged []string
-			s.Judge = func(i httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (error, bool) {
+			s.Judge = func(i httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (bool, error) {
 				if r.Status != 400 || !strings.Contains(refusal.Error(), "status 400") {
 					t.Errorf("%s: judges %d, %v", name, r.Status, refusal)
 				}
 				judged = append(judged, string(i.Text)+map[bool]string{true: "?"}[unsure])
 				if i.Key == "c" || name == "first, unknown" {
-					return refusal, c.known
+					return c.known, refusal
 				}
-				return nil, c.known
+				return c.known, nil
 			}
 			refused, err := writeAll(t.Context(), s, records("a b c d"))
 			if err != nil {

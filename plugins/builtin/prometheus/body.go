@@ -262,29 +262,29 @@ var (
 		`(?i)duplicate[ -](sample|timestamp)|sample-duplicate|out of bounds|too[ -]old|too far in the`)
 )
 
-// judge returns the outcome of an item that the server refused, after a request with this item only, and whether surely
-// a server of remote write has responded.
+// judge returns whether surely a server of remote write has responded, and the outcome of an item that it refused, after
+// a request with this item only.
 //
 // Prometheus refuses a sample that is older than the newest one in the series, also when it has the sample already.
 // After a restart of the agent, the source repeats the records that were not yet acknowledged, and after a lost
 // response this destination does. Such a sample is newer than all accepted samples in the series during this run. An
 // older sample was written out of order.
-func (w *writer) judge(item httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (error, bool) {
+func (w *writer) judge(item httpsink.Item, r *httpclient.Response, unsure bool, refusal error) (bool, error) {
 	if !outOfOrder.Match(r.Body) {
-		return refusal, wrongTime.Match(r.Body)
+		return wrongTime.Match(r.Body), refusal
 	}
 	e := decode(&item)
 	series := w.series.Known(item.Key)
 	if series == nil || e.kind != encodedExemplar && e.at <= stateOf(series).accepted {
-		return refusal, true
+		return true, refusal
 	}
 	if !unsure {
 		// Another sender may write newer samples to the same series: it must not hide the loss of all of ours.
 		if w.excuses == 0 {
-			return refusal, true
+			return true, refusal
 		}
 		w.excuses--
 	}
 	w.repeated++
-	return nil, true
+	return true, nil
 }

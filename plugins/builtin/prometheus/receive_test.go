@@ -363,7 +363,7 @@ func TestReceiveRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
+	if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "POST" {
 		t.Errorf("GET is answered %d", resp.StatusCode)
 	}
 	other, _ := url.Parse(to)

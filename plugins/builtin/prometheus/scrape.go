@@ -112,11 +112,11 @@ func (s *scraper) wait(ctx context.Context) error {
 	if err := common.Sleep(ctx, time.Until(s.due)); err != nil {
 		return err
 	}
-	missed := time.Since(s.due) / s.settings.Interval
-	if missed > 0 {
-		s.log.Warn("scrapes were omitted because the pipeline is slow", "scrapes", int64(missed))
+	late := time.Since(s.due)
+	if missed := int64(late / s.settings.Interval); missed > 0 {
+		s.log.Warn("scrapes were omitted because the pipeline is slow", "scrapes", missed)
 	}
-	s.due = s.due.Add((missed + 1) * s.settings.Interval)
+	s.due = s.due.Add(late - late%s.settings.Interval + s.settings.Interval)
 	for _, target := range s.settings.Targets {
 		u, err := httpclient.CheckURL(target)
 		if err != nil {

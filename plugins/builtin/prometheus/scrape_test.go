@@ -154,7 +154,7 @@ func TestScrapeTimes(t *testing.T) {
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			at = append(at, time.Since(begin))
 			if failing {
-				w.WriteHeader(500)
+				w.WriteHeader(http.StatusInternalServerError)
 			}
 			_, _ = w.Write([]byte("m 1\n"))
 		})}

@@ -154,7 +154,8 @@ func TestLines(t *testing.T) {
 	} {
 		for name, stream := range map[string]io.Reader{"whole": strings.NewReader(c.text),
 			"byte by byte": iotest.OneByteReader(strings.NewReader(c.text))} {
-			r, next := sockets.NewReader(stream, c.max), []byte(nil)
+			r := sockets.NewReader(stream, c.max)
+			var next []byte
 			var got []string
 			for err := error(nil); err == nil; {
 				var cut bool
