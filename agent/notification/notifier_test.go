@@ -204,7 +204,9 @@ func TestKinds(t *testing.T) {
 		"a full log of a pipeline that fails": {func(w *world) {
 			w.isolated("IsolationFull", full)
 			time.Sleep(10 * time.Second)
+			w.mu.Lock()
 			w.backlogs = nil
+			w.mu.Unlock()
 			w.happens("p", "Degraded", degraded)
 			time.Sleep(time.Minute)
 		}, "p isolation-full, p degraded"},
