@@ -12,8 +12,7 @@ import (
 // isolationFull is the reason of the event that the log of an isolated destination is full.
 const isolationFull = "IsolationFull"
 
-// fullLogs returns the notification that follows from the logs of the isolated destinations of a pipeline, whose subject
-// is s.
+// fullLogs returns the notification about the logs of the isolated destinations of a pipeline, whose subject is s.
 func (d *decider) fullLogs(now time.Time, s *subject, pipeline string) []Notification {
 	state, known := d.state(pipeline)
 	switch {

@@ -34,8 +34,8 @@ const (
 
 // Kinds returns the kinds that users can select.
 func Kinds() []Kind {
-	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, IsolationFull, Recovered, FileProblem, FileAccepted,
-		FilesMissing, FilesAvailable, Cluster}
+	return []Kind{Degraded, Failing, UpdateFailed, NotDelivering, Silent, IsolationFull, Recovered, FileProblem,
+		FileAccepted, FilesMissing, FilesAvailable, Cluster}
 }
 
 // ParseKinds parses comma-separated kinds; an empty list means all.

@@ -216,7 +216,10 @@ func TestKinds(t *testing.T) {
 			w.isolated("Started", spec.Backlog{})
 		}, "p isolation-full"},
 		"a log that is full for a moment": {func(w *world) { w.isolated("IsolationFull", spec.Backlog{}) }, ""},
-		"other events":                    {func(w *world) { w.happens("p", "Started", running); w.happens("p", "Stopped", stopped) }, ""},
+		"other events": {func(w *world) {
+			w.happens("p", "Started", running)
+			w.happens("p", "Stopped", stopped)
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{}

@@ -53,8 +53,8 @@ func TraceContext(records []Record) (parent, state string) {
 	return parent, state
 }
 
-// validTraceParent reports whether text is version-trace-parent-flags in lower-case hexadecimal. Later versions may have
-// more behind that.
+// validTraceParent reports whether text is version-trace-parent-flags in lower-case hexadecimal. Later versions may
+// have more behind that.
 func validTraceParent(text string) bool {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01")
 	if len(text) < length || len(text) > maxTraceParent ||

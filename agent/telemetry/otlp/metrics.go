@@ -32,7 +32,8 @@ func newSeries(c *collector, about *resource.Resource, interval time.Duration, l
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare sending metrics: %w", err)
 	}
-	return &series{Exporter: exporter, about: about, interval: interval, health: newHealth(log, "metrics", c.secrets())}, nil
+	return &series{Exporter: exporter, about: about, interval: interval,
+		health: newHealth(log, "metrics", c.secrets())}, nil
 }
 
 // run sends until ctx ends, and then once more.

@@ -129,8 +129,8 @@ func TestResults(t *testing.T) {
 		d := reach(t, map[string]string{"url": at.URL, "index": "t", "retry.timeout": "0s"})
 		n, err := d.Write(t.Context(), []record.Record{newRecord(record.OperationCreate, record.Data{}, raw("{}"))})
 		kind, part, _ := strings.Cut(want, ": ")
-		if want == "" && (n != 1 || err != nil) || want != "" && (n != 0 || err == nil || builtintest.Lost(err) != (kind == "lost") ||
-			!strings.Contains(err.Error(), part)) {
+		if want == "" && (n != 1 || err != nil) || want != "" && (n != 0 || err == nil ||
+			builtintest.Lost(err) != (kind == "lost") || !strings.Contains(err.Error(), part)) {
 			t.Errorf("%s: wrote %d: %v, want %q", text, n, err, want)
 		}
 		at.Close()
@@ -196,7 +196,8 @@ func TestRequests(t *testing.T) {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	status = 400
-	if n, err = d.Write(t.Context(), all); n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), "status 400") {
+	if n, err = d.Write(t.Context(), all); n != 0 || !builtintest.Lost(err) ||
+		!strings.Contains(err.Error(), "status 400") {
 		t.Errorf("wrote %d: %v", n, err)
 	}
 	status = 200

@@ -216,7 +216,8 @@ func TestRefusedRecord(t *testing.T) {
 	d := destination(t, payloadOnly(map[string]string{"url": r.URL, "body.format": "lines"}))
 	all := records("a", "b", "c", "d", "bad", "e", "f")
 	n, err := d.Write(t.Context(), all)
-	if n != 4 || err == nil || builtintest.Lost(err) || !strings.Contains(err.Error(), `422 Unprocessable Entity: "bad is bad"`) {
+	if n != 4 || err == nil || builtintest.Lost(err) ||
+		!strings.Contains(err.Error(), `422 Unprocessable Entity: "bad is bad"`) {
 		t.Fatalf("wrote %d: %v", n, err)
 	}
 	if n, err := d.Write(t.Context(), all[5:]); n != 2 || err != nil {

@@ -30,7 +30,8 @@ func TestTLS(t *testing.T) {
 		"authority that is unknown": {"tls.ca": clientCert, "tls.cert": clientCert, "tls.key": clientKey},
 	} {
 		settings["url"], settings["retry.timeout"] = "https://"+addr+"/", "0s"
-		if n, err := destination(t, settings).Write(t.Context(), records("no")); n != 0 || err == nil || !builtintest.Lost(err) {
+		n, err := destination(t, settings).Write(t.Context(), records("no"))
+		if n != 0 || err == nil || !builtintest.Lost(err) {
 			t.Errorf("%s: wrote %d: %v", name, n, err)
 		}
 	}

@@ -30,8 +30,8 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// Described returns the settings of a destination. all is a struct that embeds Settings, and own has the descriptions of
-// its own fields.
+// Described returns the settings of a destination. all is a struct that embeds Settings, and own has the descriptions
+// of its own fields.
 func Described(all any, own string) sdk.Parameters {
 	return sdk.Described(all, own+descriptions+httpclient.Descriptions+common.Descriptions)
 }

@@ -22,8 +22,8 @@ import (
 )
 
 // words is a dialect whose items are words, each on a line. The first letter of a word is its key; a capital letter
-// means that the word is apart. A response has a letter for each word: + written, ~ failed temporarily, - refused, ! not
-// to blame.
+// means that the word is apart. A response has a letter for each word: + written, ~ failed temporarily, - refused,
+// ! not to blame.
 type words struct{}
 
 func (words) Begin(context.Context) {}

@@ -204,7 +204,8 @@ func TestDenials(t *testing.T) {
 		d := open(t, map[string]string{"url": at.URL, "org": "o", "bucket": "b", "retry.timeout": "0s",
 			"auth.token": "secret"})
 		n, err := d.Write(t.Context(), []record.Record{newRecord(raw("x"), "")})
-		if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("wrote %d: %v", n, err)
 		}
 		at.Close()

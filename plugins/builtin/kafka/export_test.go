@@ -41,7 +41,8 @@ func ArenaFields(m *kgo.Record) int { return arenaFields(m) }
 
 // MetadataOf returns the metadata of the record of a message.
 func MetadataOf(m *kgo.Record) record.Metadata {
-	return newLastMetadata(&partition{topicPartition: topicPartition{topic: "t"}}).metadata(m, record.NewArena(1, messageFields, 0))
+	last := newLastMetadata(&partition{topicPartition: topicPartition{topic: "t"}})
+	return last.metadata(m, record.NewArena(1, messageFields, 0))
 }
 
 // HeadersOf returns the headers of the message of a record.

@@ -360,14 +360,12 @@ func TestDestinationStatuses(t *testing.T) {
 func TestDestinationRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
-		begin, l := time.Now(), newPipeListener()
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begin := time.Now()
+		p := network.ServePipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			at = append(at, time.Since(begin))
 			w.Header().Set("Retry-After", "20")
 			w.WriteHeader(http.StatusServiceUnavailable)
-		})}
-		go func() { _ = server.Serve(l) }()
-		defer func() { _ = server.Close() }()
+		}))
 		d := &otlp.Destination{}
 		if err := d.Configure(t.Context(), map[string]string{"url": "http://a", "protocol": "http/json",
 			"retry.timeout": "50s"}); err != nil {
@@ -376,10 +374,10 @@ func TestDestinationRetryAfter(t *testing.T) {
 		if err := d.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		d.Dial(l.dial)
+		d.Dial(p.Dial)
 		n, err := d.Write(t.Context(), plain("a"))
-		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !builtintest.Lost(err) || !slices.Equal(at,
-			want) ||
+		want := []time.Duration{0, 20 * time.Second, 40 * time.Second}
+		if n != 0 || !builtintest.Lost(err) || !slices.Equal(at, want) ||
 			!strings.Contains(err.Error(), "the last of 3 tries") {
 			t.Errorf("wrote %d with requests at %v: %v", n, at, err)
 		}
@@ -387,37 +385,6 @@ func TestDestinationRetryAfter(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// pipeListener accepts connections in memory.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func newPipeListener() *pipeListener { return &pipeListener{make(chan net.Conn), make(chan struct{})} }
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error { close(l.closed); return nil }
-
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // TestDestinationBatches checks the limits of a request.
@@ -615,7 +582,8 @@ func TestTLS(t *testing.T) {
 				"tls.key": clientKey},
 		} {
 			settings["retry.timeout"], settings["protocol"] = "0s", protocol
-			if n, err := destination(t, settings).Write(t.Context(), plain("no")); n != 0 || err == nil || !builtintest.Lost(err) {
+			n, err := destination(t, settings).Write(t.Context(), plain("no"))
+			if n != 0 || err == nil || !builtintest.Lost(err) {
 				t.Errorf("%s, %s: wrote %d: %v", protocol, name, n, err)
 			}
 		}

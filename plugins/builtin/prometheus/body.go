@@ -262,7 +262,7 @@ var (
 		`(?i)duplicate[ -](sample|timestamp)|sample-duplicate|out of bounds|too[ -]old|too far in the`)
 )
 
-// judge returns whether surely a server of remote write has responded, and the outcome of an item that it refused, after
+// judge returns whether surely a server of remote write has responded, and the outcome of an item that it refused after
 // a request with this item only.
 //
 // Prometheus refuses a sample that is older than the newest one in the series, also when it has the sample already.

@@ -1,12 +1,10 @@
 package prometheus_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/prometheus"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/builtintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -503,14 +502,12 @@ func TestReadTimes(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
-		begin, l := time.Now(), newPipeListener()
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begin := time.Now()
+		p := network.ServePipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			at = append(at, time.Since(begin))
 			w.Header().Set("Retry-After", "20")
 			w.WriteHeader(http.StatusTooManyRequests)
-		})}
-		go func() { _ = server.Serve(l) }()
-		defer func() { _ = server.Close() }()
+		}))
 		d := &prometheus.Destination{}
 		if err := d.Configure(t.Context(), set{"url": "http://a", "retry.timeout": "50s"}); err != nil {
 			t.Fatal(err)
@@ -518,48 +515,16 @@ func TestRetryAfter(t *testing.T) {
 		if err := d.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		d.Sink.Client.Transport.DialContext = l.dial
+		d.Sink.Client.Transport.DialContext = p.Dial
 		n, err := d.Write(t.Context(), []record.Record{sample("a", 1, 1)})
-		if want := []time.Duration{0, 20 * time.Second, 40 * time.Second}; n != 0 || !builtintest.Lost(err) || !slices.Equal(at, want) {
+		want := []time.Duration{0, 20 * time.Second, 40 * time.Second}
+		if n != 0 || !builtintest.Lost(err) || !slices.Equal(at, want) {
 			t.Errorf("wrote %d with requests at %v: %v", n, at, err)
 		}
 		if err := d.Teardown(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-// pipeListener accepts connections in memory.
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func newPipeListener() *pipeListener { return &pipeListener{make(chan net.Conn), make(chan struct{})} }
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error { close(l.closed); return nil }
-
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // TestSettings checks the errors of settings of the destination.

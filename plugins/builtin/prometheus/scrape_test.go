@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/prometheus"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -147,19 +148,16 @@ func TestScrapeBad(t *testing.T) {
 func TestScrapeTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &prometheus.Source{}
-		l := newPipeListener()
 		begin := time.Now()
 		failing := true
 		var at []time.Duration
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p := network.ServePipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			at = append(at, time.Since(begin))
 			if failing {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 			_, _ = w.Write([]byte("m 1\n"))
-		})}
-		go func() { _ = server.Serve(l) }()
-		defer func() { _ = server.Close() }()
+		}))
 		settings := set{"mode": "scrape", "targets": "http://a/metrics", "interval": "10s"}
 		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err != nil {
 			t.Fatal(err)
@@ -167,7 +165,7 @@ func TestScrapeTimes(t *testing.T) {
 		if err := s.Open(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		prometheus.ScrapeWith(s, l.dial)
+		prometheus.ScrapeWith(s, p.Dial)
 		read := func(want int) {
 			t.Helper()
 			if records, err := s.Read(t.Context()); len(records) != want || err != nil {

@@ -81,8 +81,8 @@ func (f *Reader) Body(n int) (b []byte, cut bool, err error) {
 	return b, n > keep, err
 }
 
-// Line reads a message, whose beginning is b, up to a byte in delimiters. If the stream ends before, it returns the bytes
-// read so far.
+// Line reads a message, whose beginning is b, up to a byte in delimiters. If the stream ends before, it returns the
+// bytes read so far.
 func (f *Reader) Line(b []byte, delimiters string) (_ []byte, cut bool, err error) {
 	return f.until(b, func(part []byte) (n, delimiter int) {
 		if i := bytes.IndexAny(part, delimiters); i >= 0 {
@@ -104,8 +104,8 @@ func (f *Reader) LineCRLF() (_ []byte, cut bool, err error) {
 	})
 }
 
-// until reads a message, whose beginning is b, up to a delimiter. find returns the number of bytes before the delimiter,
-// or before what may become one, and the width of the delimiter; 0: there is none.
+// until reads a message, whose beginning is b, up to a delimiter. find returns the number of bytes before the
+// delimiter, or before the beginning of one, and the width of the delimiter; 0: there is none.
 func (f *Reader) until(b []byte, find func(part []byte) (n, width int)) (_ []byte, cut bool, err error) {
 	keep := func(part []byte) {
 		room := max(0, f.max-len(b))

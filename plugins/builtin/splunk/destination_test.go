@@ -242,7 +242,8 @@ func TestDenials(t *testing.T) {
 				}
 			}
 			n, err := open(t, settings).Write(t.Context(), numbered(2))
-			if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			if n != 0 || !builtintest.Lost(err) || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("wrote %d: %v", n, err)
 			}
 		})

@@ -44,8 +44,8 @@ func CheckWrite(t testing.TB, d sdk.Destination, r record.Record, written func()
 	}
 }
 
-// CheckSettings checks that Configure refuses good with each of the changes, which are JSON objects of settings, with an
-// error that contains the other text. A null removes a setting.
+// CheckSettings checks that Configure refuses good with each of the changes, which are JSON objects of settings, with
+// an error that contains the other text. A null removes a setting.
 func CheckSettings(
 	t testing.TB, newDestination func() sdk.Destination, good, changes map[string]string,
 ) {

@@ -18,8 +18,8 @@ import (
 // pods and send them to a server that counts them. They run on one CPU; what writes and counts runs on the others.
 var containers = suite{
 	name: "containers",
-	title: "Logs of 100 pods in the CRI format, sent to a server. All logs are there at the start, or 10,000 are written " +
-		"per second and the files are rotated. Programs run on one CPU",
+	title: "Logs of 100 pods in the CRI format, sent to a server. All logs are there at the start, or 10,000 are " +
+		"written per second and the files are rotated. Programs run on one CPU",
 	columns: []column{{name: "logs", format: "%.0f", total: true}, {name: "logs/s", format: "%.0f"},
 		{name: "CPU µs/log", format: "%.2f"}, {name: "CPU %", format: "%.1f"}, {name: "peak MiB", format: "%.0f"},
 		{name: "MiB without files", format: "%.0f"}, {name: "missing", format: "%.0f", total: true},
@@ -155,7 +155,8 @@ func (b *bench) watchCollector(
 	return f, errors.Join(err, failed)
 }
 
-// startCollector starts a collector. stop ends it and returns the error of the measurement, with what it logged.
+// startCollector starts a collector. stop ends it, prints its log after an error of the measurement, and returns this
+// error.
 func (b *bench) startCollector(
 	ctx context.Context, c collector, r *receiver,
 ) (pid int, stop func(error) error, err error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// A receiver counts what is missing, repeated and torn, in any form and encoding.
+// A receiver counts the missing, repeated and torn logs, in any form and encoding.
 func TestReceiver(t *testing.T) {
 	r, err := newReceiver()
 	if err != nil {

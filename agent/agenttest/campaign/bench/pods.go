@@ -192,7 +192,7 @@ func (p *pods) writeAt(ctx context.Context, rate int, during time.Duration) erro
 	}
 }
 
-// rotate does what the kubelet does with a log: it removes the oldest files, compresses those that were renamed before,
+// rotate treats a log as the kubelet does: it removes the oldest files, compresses those that were renamed before,
 // and renames the current one if it is large.
 func (p *pod) rotate(now time.Time) error {
 	if p.size < maxLogSize || p.stale > 0 {

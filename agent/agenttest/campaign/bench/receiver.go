@@ -181,7 +181,7 @@ func numberIn(log []byte, field string) (n int, ok bool) {
 	return n, ok
 }
 
-// missing returns how many logs have not arrived of those that the pods have written.
+// missing returns how many written logs have not arrived. written has the number of logs of each pod.
 func (r *receiver) missing(written []int) (missing int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

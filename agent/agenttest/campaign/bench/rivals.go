@@ -231,7 +231,7 @@ const (
 	stalled = 20 * time.Second
 )
 
-// progress is what is known of the output of a process.
+// progress reports on the output of a process.
 type progress struct {
 	size    func() int64 // it grows
 	arrived func() bool  // reports whether the output is complete

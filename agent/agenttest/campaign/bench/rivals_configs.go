@@ -148,7 +148,8 @@ options { stats-freq(0); log-fifo-size(200000); log-msg-size(65536); };
 log {
   source { wildcard-file(base-dir("%[1]s/pods") filename-pattern("*.log") recursive(yes) max-files(200)
     flags(no-parse) log-fetch-limit(1000) log-iw-size(200000)); };
-  destination { http(url("%[2]s") method("POST") body("${MSG}") delimiter("\n") batch-lines(5000) batch-timeout(1000)); };
+  destination { http(url("%[2]s") method("POST") body("${MSG}") delimiter("\n")
+    batch-lines(5000) batch-timeout(1000)); };
   flags(flow-control);
 };
 `, dir, r.url())

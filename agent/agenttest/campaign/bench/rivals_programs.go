@@ -61,7 +61,8 @@ var (
 			return strings.Fields(string(text))
 		}}
 	telegrafHTTP = rival{name: "telegraf", module: telegraf.module, version: telegraf.version,
-		goPackage: telegraf.goPackage, variant: "http", tags: "custom,inputs.tail,outputs.http,parsers.value,serializers.json",
+		goPackage: telegraf.goPackage, variant: "http",
+		tags:      "custom,inputs.tail,outputs.http,parsers.value,serializers.json",
 		arguments: telegraf.arguments}
 	syslogNGHTTP = rival{name: "syslog-ng", debian: "syslog-ng-core syslog-ng-mod-http", variant: "http",
 		arguments: syslogNG.arguments}

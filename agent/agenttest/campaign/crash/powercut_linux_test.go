@@ -101,9 +101,9 @@ const isolatedPipeline = `  - id: isolated
          sdk.rate.perSecond: 20000}, isolate: {}}
 `
 
-// isolatedArrived checks that all lines arrived in order. After an end of the agent, the log gets again what the source
-// had not settled, and the destination what it had not settled itself: from an earlier place of the log, with earlier
-// times of reading.
+// isolatedArrived checks that all lines arrived in order. After an end of the agent, lines that were not settled come
+// again: from the source into the log, and into the destination from an earlier place of the log, with earlier times of
+// reading.
 func isolatedArrived(t *testing.T, path string, want, ends int) {
 	t.Helper()
 	var last process.Entry

@@ -106,8 +106,8 @@ var campaigns = []Campaign{
 	connector("s3", "`s3` with an S3 gateway, and its Parquet files with DuckDB and Arrow."),
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),
 	{Name: "victoria", Dir: module + "/connectors/victoria",
-		About: "`loki` and `datadog` with VictoriaLogs, `influxdb` with VictoriaMetrics and InfluxDB, and `prometheus` with " +
-			"VictoriaMetrics and Prometheus.",
+		About: "`loki` and `datadog` with VictoriaLogs, `influxdb` with VictoriaMetrics and InfluxDB, and `prometheus` " +
+			"with VictoriaMetrics and Prometheus.",
 		Subjects: append(httpSinks, "plugins/builtin/datadog/...", "plugins/builtin/influxdb/...",
 			"plugins/builtin/loki/...", "plugins/builtin/prometheus/...")},
 	connector("syslog", "`syslog` with rsyslog, and with a server that drops off the network.",

@@ -24,8 +24,8 @@ func StartInfluxDB(t testing.TB) *InfluxDB {
 	path := Need(t, "influxd", "influxdb", "/usr/bin")
 	dir := Dir(t)
 	s := &InfluxDB{Addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))}
-	config := fmt.Sprintf("reporting-disabled = true\nbind-address = \"127.0.0.1:%d\"\n[meta]\ndir = %q\n[data]\ndir = %q\n"+
-		"wal-dir = %q\n[http]\nbind-address = %q\nlog-enabled = false\n", network.FreePort(t),
+	config := fmt.Sprintf("reporting-disabled = true\nbind-address = \"127.0.0.1:%d\"\n[meta]\ndir = %q\n[data]\n"+
+		"dir = %q\nwal-dir = %q\n[http]\nbind-address = %q\nlog-enabled = false\n", network.FreePort(t),
 		filepath.Join(dir, "meta"), filepath.Join(dir, "data"), filepath.Join(dir, "wal"), s.Addr)
 	file := filepath.Join(dir, "influxdb.conf")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {

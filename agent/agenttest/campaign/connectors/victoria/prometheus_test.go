@@ -147,7 +147,8 @@ func TestPrometheusValues(t *testing.T) {
 func TestPrometheusVersion(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPrometheus(t, nothing)
-	for path, want := range map[string]string{"/api/v1/write": "set protocol to 1", "/api/v1/push": "check the path in url"} {
+	for path, want := range map[string]string{"/api/v1/write": "set protocol to 1",
+		"/api/v1/push": "check the path in url"} {
 		d, ctx := plugintest.OpenDestination(t, prometheus.Connector(), "p:d", map[string]string{
 			"url": "http://" + p.Addr + path, "protocol": "2", "retry.timeout": "0s"})
 		var lost interface{ Lost() bool }
