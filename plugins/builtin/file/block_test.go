@@ -292,6 +292,9 @@ func contents(t *testing.T, path string) (all []string) {
 // WriteLines leaves the same files as Write, also when it ends a torn line, rotates files, finds its file removed, and
 // fails.
 func TestWriteLinesLikeRecords(t *testing.T) {
+	if !alone(t) {
+		return
+	}
 	for name, settings := range map[string][]string{"one file": nil, "rotated": {"rotate.size", "3000"}} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 3))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -161,9 +162,28 @@ func wantUnavailable(t *testing.T, err error) {
 	}
 }
 
-// limitFileSize makes writes beyond size fail until the test ends.
+// alone runs the test again in a process of its own, and reports whether this is that process. A limit of a process also
+// limits the other tests, and the log that package testing keeps of the files a test opens.
+func alone(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("FILE_TEST_ALONE") == t.Name() {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "FILE_TEST_ALONE="+t.Name())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	return false
+}
+
+// limitFileSize makes writes beyond size fail until the test ends. The test must be alone.
 func limitFileSize(t *testing.T, size uint64) (lift func()) {
 	t.Helper()
+	if os.Getenv("FILE_TEST_ALONE") == "" {
+		t.Fatal("the limit would be that of other tests too")
+	}
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
@@ -181,6 +201,9 @@ func limitFileSize(t *testing.T, size uint64) (lift func()) {
 }
 
 func TestDestinationTakesBackShortWrite(t *testing.T) {
+	if !alone(t) {
+		return
+	}
 	path := newPath(t)
 	records := someRecords(1, 10, 100)
 	want := encode(t, records)
@@ -199,6 +222,9 @@ func TestDestinationTakesBackShortWrite(t *testing.T) {
 }
 
 func TestDestinationKeepsForeignContent(t *testing.T) {
+	if !alone(t) {
+		return
+	}
 	path := newPath(t)
 	records := someRecords(1, 10, 100)
 	d := destination(t, path)

@@ -214,6 +214,9 @@ func TestIdleFilesAreClosed(t *testing.T) {
 
 // When one file cannot be written, the other files contain nothing of the batch, and a retry writes no duplicates.
 func TestAFailureTakesBackOtherFiles(t *testing.T) {
+	if !alone(t) {
+		return
+	}
 	dir := t.TempDir()
 	long := strings.Repeat("x", 5000) + "\n"
 	write(t, filepath.Join(dir, "full.jsonl"), long)
