@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 const (
@@ -426,16 +427,22 @@ func (f *follower) isOpen(info os.FileInfo) bool {
 	})
 }
 
-// take returns records, or a block, of the next file that has some.
-func (f *follower) take(blocks bool) (*block, []record.Record, error) {
+// take returns records of the next files that have some, or a block of the next one.
+func (f *follower) take(ctx context.Context, blocks bool) (b *block, all []record.Record, err error) {
 	if time.Since(f.scanned) >= f.every {
 		if err := f.scan(); err != nil {
 			return nil, nil, err
 		}
 	}
+	positions, content, mostContent := 0, 0, sdk.BatchBytes(ctx, largeRead)
 	for range f.order {
-		f.at = (f.at + 1) % len(f.order)
-		one := f.order[f.at]
+		next := (f.at + 1) % len(f.order)
+		one := f.order[next]
+		if len(all) > 0 && (len(all) >= batchRecords || positions >= batchBytes ||
+			content+len(one.buf) > mostContent || blocks && len(one.buf) > smallestBlock) {
+			return nil, all, nil
+		}
+		f.at = next
 		if len(one.buf) == 0 && !one.long && !one.ends() {
 			continue
 		}
@@ -444,17 +451,18 @@ func (f *follower) take(blocks bool) (*block, []record.Record, error) {
 		if size > record.MaxPosition {
 			return nil, nil, f.tooMany()
 		}
-		most := min(batchRecords, batchBytes/size+1)
+		most := min(batchRecords-len(all), (batchBytes-positions)/size+1)
 		if blocks && most == batchRecords { // the positions are short
 			if b := one.block(prefix); b != nil {
 				return b, nil, nil
 			}
 		}
-		if records := one.records(most, prefix); len(records) > 0 {
-			return nil, records, nil
-		}
+		buffered := len(one.buf)
+		records := one.records(most, prefix)
+		all = append(all, records...)
+		positions, content = positions+len(records)*size, content+buffered-len(one.buf)
 	}
-	return nil, nil, nil
+	return nil, all, nil
 }
 
 // tooMany returns the error that positions cannot have the places in all files.
@@ -489,7 +497,7 @@ func (f *follower) places(one *single) []byte {
 }
 
 // advance reads more of every open file. A file that cannot be read does not block the others.
-func (f *follower) advance(ctx context.Context) (more bool, err error) {
+func (f *follower) advance(ctx context.Context) (most result, err error) {
 	f.turn()
 	for _, one := range f.order {
 		if one.parked != nil || one.resting != nil {
@@ -497,14 +505,14 @@ func (f *follower) advance(ctx context.Context) (more bool, err error) {
 		}
 		got, err := one.advance(ctx)
 		if ctx.Err() != nil {
-			return false, ctx.Err()
+			return nothing, ctx.Err()
 		}
 		if err != nil {
 			one.park(err)
 		}
-		more = more || got
+		most = max(most, got)
 	}
-	return more, nil
+	return most, nil
 }
 
 func (f *follower) behind() (n int64) {

@@ -3,6 +3,8 @@ package file
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"regexp"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -29,6 +31,7 @@ type lines struct {
 	scanned int     // bytes of buf known to hold no newline; with groups, whole lines of a group
 	want    int     // spare capacity for the next read
 	blocks  bool    // the last lines were returned as a block
+	short   bool    // the last read reached the end of the file
 
 	hole     bool    // the omitted bytes are a hole
 	long     bool    // the omitted bytes belong to a line or group that is too long
@@ -182,8 +185,12 @@ func (l *lines) fill(ctx context.Context) error {
 	if n == 0 {
 		return err
 	}
-	if n == len(spare) {
+	l.short = errors.Is(err, io.EOF)
+	switch {
+	case n == len(spare):
 		l.want = largeRead
+	case n < smallRead:
+		l.want = smallRead
 	}
 	return nil // the next read returns the error again
 }

@@ -27,6 +27,10 @@ const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 250 * time.Millisecond
 
+	// advanceShare limits the share of time that reading from files that grow slowly takes: after reading all there was,
+	// a source pauses this many times as long.
+	advanceShare = 100
+
 	keyPath = "file.path"
 
 	formatLines = "lines" // the format of lines that are records as they are
@@ -94,8 +98,9 @@ type Source struct {
 	zstd     Zstd
 	settings settings
 	options  *options
-	reader   reader // nil before Open
-	pause    time.Duration
+	reader   reader        // nil before Open
+	pause    time.Duration // after the last attempt to read more
+	due      time.Time     // when the pause ends
 	latest   progress.Latest
 	skips    progress.Skips
 	measured time.Time
@@ -103,14 +108,24 @@ type Source struct {
 
 // reader reads one or several files.
 type reader interface {
-	// take returns records from the buffered content, or with blocks maybe a block of lines, if there are any.
-	take(blocks bool) (*block, []record.Record, error)
-	// advance reads more content. It reports whether it made progress; if not, there is nothing to read at the moment.
-	advance(ctx context.Context) (bool, error)
+	// take returns records from the buffered content, or with blocks maybe a block of lines, if there are any. ctx is
+	// that of the Read.
+	take(ctx context.Context, blocks bool) (*block, []record.Record, error)
+	// advance reads more content.
+	advance(ctx context.Context) (result, error)
 	// behind returns the number of unread bytes.
 	behind() int64
 	close() error
 }
+
+// progress says what an attempt to read more content achieved.
+type result int
+
+const (
+	nothing   result = iota // there is nothing to read at the moment
+	allRead                 // all there was is read
+	maybeMore               // there may be more to read
+)
 
 // Parameters returns the descriptions of the settings.
 func (s *Source) Parameters() sdk.Parameters {
@@ -223,18 +238,25 @@ func (s *Source) read(ctx context.Context, blocks bool) (*block, []record.Record
 			return nil, nil, err
 		}
 		s.measure()
-		b, records, err := s.reader.take(blocks)
+		b, records, err := s.reader.take(ctx, blocks)
 		if b != nil || len(records) > 0 || err != nil {
-			s.pause = 0
 			return b, records, err
 		}
-		more, err := s.reader.advance(ctx)
+		s.wait(ctx)
+		begin := time.Now()
+		got, err := s.reader.advance(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		if !more {
-			s.wait(ctx)
+		switch {
+		case got == nothing:
+			s.pause = min(max(2*s.pause, shortestPause), longestPause)
+		case got == allRead && !s.options.finish.Load():
+			s.pause = min(max(advanceShare*time.Since(begin), shortestPause), longestPause)
+		default:
+			s.pause = 0
 		}
+		s.due = time.Now().Add(s.pause)
 	}
 }
 
@@ -273,10 +295,14 @@ func (s *Source) Progress() progress.Report {
 	return r
 }
 
-// wait waits until ctx ends or the next poll of the files is due. The pause between polls grows while nothing happens.
+// wait waits until ctx ends or the next attempt to read is due. The pause grows while nothing happens. It gathers what
+// is written to files that grow slowly: otherwise each line would be read alone.
 func (s *Source) wait(ctx context.Context) {
-	s.pause = min(max(2*s.pause, shortestPause), longestPause)
-	timer := time.NewTimer(common.TickBefore(s.pause))
+	left := time.Until(s.due)
+	if s.pause == 0 || left <= 0 {
+		return
+	}
+	timer := time.NewTimer(common.TickBefore(left))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -342,7 +368,7 @@ func (s *single) begin(state stateDir) error {
 	return err
 }
 
-func (s *single) take(blocks bool) (*block, []record.Record, error) {
+func (s *single) take(_ context.Context, blocks bool) (*block, []record.Record, error) {
 	if blocks {
 		if b := s.block(nil); b != nil {
 			return b, nil, nil
@@ -351,12 +377,12 @@ func (s *single) take(blocks bool) (*block, []record.Record, error) {
 	return nil, s.records(batchRecords, nil), nil
 }
 
-func (s *single) advance(ctx context.Context) (bool, error) {
-	more, err := s.tail.advance(ctx)
-	if !more && err == nil {
+func (s *single) advance(ctx context.Context) (result, error) {
+	got, err := s.tail.advance(ctx)
+	if got == nothing && err == nil {
 		s.idle()
 	}
-	return more, err
+	return got, err
 }
 
 func (s *single) close() error {

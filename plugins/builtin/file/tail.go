@@ -133,19 +133,18 @@ func (t *tail) nextOrOmitted() ([]byte, bool) {
 	return line, true
 }
 
-// advance reads more content, from the next file if necessary. It reports whether it made progress; if not, there is
-// nothing to read at the moment.
-func (t *tail) advance(ctx context.Context) (bool, error) {
+// advance reads more content, from the next file if necessary.
+func (t *tail) advance(ctx context.Context) (result, error) {
 	if t.ended {
-		return t.leave()
+		return moreIf(t.leave())
 	}
 	if t.file == nil {
-		return t.open()
+		return moreIf(t.open())
 	}
 	finish := t.finish.Load()
 	replaced, err := t.observe()
 	if err != nil || t.assembler != nil && t.assembler.ending() {
-		return err == nil, err
+		return moreIf(err == nil, err)
 	}
 	err = t.fill(ctx)
 	if t.atEnd = errors.Is(err, io.EOF); t.atEnd && t.assembler != nil {
@@ -155,14 +154,24 @@ func (t *tail) advance(ctx context.Context) (bool, error) {
 	case err == nil:
 		t.grew = time.Now()
 		t.keepLast()
-		return true, t.readHead()
+		if t.short && !replaced {
+			return allRead, t.readHead()
+		}
+		return maybeMore, t.readHead()
 	case !errors.Is(err, io.EOF):
-		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
+		return nothing, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
 	case replaced:
 		t.ended = true
-		return true, nil
+		return maybeMore, nil
 	}
-	return false, nil
+	return nothing, nil
+}
+
+func moreIf(progress bool, err error) (result, error) {
+	if progress {
+		return maybeMore, err
+	}
+	return nothing, err
 }
 
 // open opens the file at the path, if there is one.
