@@ -59,6 +59,12 @@ func (w *world) read(_ context.Context, after int64, limit int) ([]spec.Event, e
 // happens records an event with the state after it, and waits until the notifier has handled it.
 func (w *world) happens(pipeline, reason string, state spec.State) {
 	w.mu.Lock()
+	w.happened(pipeline, reason, state)
+}
+
+// happened records an event like happens. The caller holds mu, which happened unlocks: a notifier must not see the world
+// between two changes that belong together.
+func (w *world) happened(pipeline, reason string, state spec.State) {
 	state.Since = time.Now()
 	w.states[pipeline] = state
 	e := spec.Event{ID: int64(len(w.events)) + 1, At: time.Now(), Pipeline: pipeline, Reason: reason,
@@ -77,8 +83,7 @@ func (w *world) happens(pipeline, reason string, state spec.State) {
 func (w *world) isolated(reason string, backlog spec.Backlog) {
 	w.mu.Lock()
 	w.backlogs = map[string]spec.Backlog{"p:d": backlog}
-	w.mu.Unlock()
-	w.happens("p", reason, running)
+	w.happened("p", reason, running)
 }
 
 // kinds returns the sent notifications, as "pipeline kind".
@@ -206,8 +211,7 @@ func TestKinds(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			w.mu.Lock()
 			w.backlogs = nil
-			w.mu.Unlock()
-			w.happens("p", "Degraded", degraded)
+			w.happened("p", "Degraded", degraded)
 			time.Sleep(time.Minute)
 		}, "p isolation-full, p degraded"},
 		"a full log of a pipeline that stops": {func(w *world) {
