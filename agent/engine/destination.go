@@ -103,8 +103,8 @@ func (d *destinationRun) write(ctx context.Context) error {
 		}
 		d.gate.Lock()
 		err := d.put(ctx, batches)
-		if err == nil && len(d.queue) == 0 && d.incomplete.Swap(false) && d.run.starves() {
-			err = d.writeOut(ctx)
+		if err == nil {
+			err = d.completeNow(ctx)
 		}
 		d.gate.Unlock()
 		if err != nil {
@@ -202,6 +202,20 @@ func (d *destinationRun) holds() bool {
 func (d *destinationRun) complete() {
 	d.incomplete.Store(true)
 	d.stage.Wake.Notify()
+}
+
+// completeNow writes out the gathered records after a call of complete, if a source still starves and nothing is queued.
+// The caller holds gate. A source that starves queues nothing more, so the queue must be looked at last: the source may
+// have queued the records that it waits for just before.
+func (d *destinationRun) completeNow(ctx context.Context) error {
+	if !d.incomplete.Swap(false) || !d.run.starves() {
+		return nil
+	}
+	if len(d.queue) > 0 {
+		d.incomplete.Store(true)
+		return nil
+	}
+	return d.writeOut(ctx)
 }
 
 // writeOut makes the destination write out its gathered records. The caller holds gate. Writes may follow.
