@@ -67,3 +67,6 @@ var ContainerOf = containerOf
 
 // Held returns the number of bytes of the unfinished records of a source.
 func Held(s sdk.Source) int { return s.(*Source).options.held.bytes }
+
+// BufferSize returns the size of the buffer of a source that reads one file.
+func BufferSize(s sdk.Source) int { return cap(s.(*Source).reader.(*single).buf) }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -459,10 +460,23 @@ func (f *follower) take(ctx context.Context, blocks bool) (b *block, all []recor
 		}
 		buffered := len(one.buf)
 		records := one.records(most, prefix)
+		if all == nil && len(records) < most {
+			all = make([]record.Record, 0, len(records)+f.buffered(most-len(records)))
+		}
 		all = append(all, records...)
 		positions, content = positions+len(records)*size, content+buffered-len(one.buf)
 	}
 	return nil, all, nil
+}
+
+// buffered returns the number of buffered lines, at most most.
+func (f *follower) buffered(most int) (n int) {
+	for _, one := range f.order {
+		if n += bytes.Count(one.buf, newline); n >= most {
+			return most
+		}
+	}
+	return n
 }
 
 // tooMany returns the error that positions cannot have the places in all files.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -65,24 +66,31 @@ func TestLinesAreGathered(t *testing.T) {
 	}
 }
 
-// A source does not pause while there is something to read.
+// A source does not pause while there is something to read in any file.
 func TestUnreadContentIsNotDelayed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := newPath(t)
-		write(t, path, strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000))
-		s := open(t, path, nil)
-		begin := time.Now()
-		for n := 0; n < 20_000; {
-			records, err := s.Read(t.Context())
-			if err != nil {
-				t.Fatal(err)
+	for name, several := range map[string]bool{"one file": false, "several files": true} {
+		runVirtual(t, name, func(t *testing.T) {
+			path := newPath(t)
+			write(t, path, strings.Repeat(strings.Repeat("x", 99)+"\n", 20_000))
+			lines := 20_000
+			if several {
+				write(t, filepath.Join(filepath.Dir(path), "slow.log"), "slow\n")
+				path, lines = filepath.Dir(path), lines+1
 			}
-			n += len(records)
-		}
-		if took := time.Since(begin); took != 0 {
-			t.Errorf("pauses of %s", took)
-		}
-	})
+			s := open(t, path, nil)
+			begin := time.Now()
+			for n := 0; n < lines; {
+				records, err := s.Read(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += len(records)
+			}
+			if took := time.Since(begin); took != 0 {
+				t.Errorf("pauses of %s", took)
+			}
+		})
+	}
 }
 
 // memory is a host that lets batches have few bytes.
@@ -175,6 +183,32 @@ func TestResumesInsideOfABatch(t *testing.T) {
 		}
 		if len(next) != files {
 			t.Errorf("lines of %d files", len(next))
+		}
+	})
+}
+
+// A file that grew fast and then grows slowly needs only a small buffer.
+func TestSlowFileHasASmallBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := newPath(t)
+		write(t, path, strings.Repeat(strings.Repeat("x", 99)+"\n", 10_000))
+		s := open(t, path, nil)
+		for n := 0; n < 10_000; {
+			records, err := s.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(records)
+		}
+		if size := file.BufferSize(s.Source); size < 60<<10 {
+			t.Errorf("a fast file has a buffer of %d bytes", size)
+		}
+		for range 3 {
+			write(t, path, "slow\n")
+			s.want("slow")
+		}
+		if size := file.BufferSize(s.Source); size > 50<<10 {
+			t.Errorf("a slow file has a buffer of %d bytes", size)
 		}
 	})
 }
