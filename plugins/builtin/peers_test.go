@@ -197,7 +197,7 @@ var peers = map[string]peer{
 type outcome struct {
 	err       error // last error of the connector
 	allocated uint64
-	sent      int64 // bytes that the connector accepted
+	sent      int64 // bytes that the connector or the kernel accepted
 }
 
 // said collects the errors, warnings and log lines of a connector.
@@ -612,7 +612,7 @@ func TestHostilePeers(t *testing.T) {
 				if most := uint64(2 * limit); o.allocated > most {
 					t.Errorf("%d bytes were allocated, more than %d", o.allocated, most)
 				}
-				if o.sent > limit {
+				if o.sent > 2*limit { // the kernel may hold tens of megabytes of them
 					t.Errorf("it took %d bytes", o.sent)
 				}
 			})
