@@ -204,9 +204,9 @@ func (d *destinationRun) complete() {
 	d.stage.Wake.Notify()
 }
 
-// completeNow writes out the gathered records after a call of complete, if a source still starves and nothing is queued.
-// The caller holds gate. A source that starves queues nothing more, so the queue must be looked at last: the source may
-// have queued the records that it waits for just before.
+// completeNow writes out the gathered records after a call of complete, if a source still starves and nothing is
+// queued. The caller holds gate. A source that starves queues nothing more, so the queue must be looked at last: the
+// source may have queued the records that it waits for just before.
 func (d *destinationRun) completeNow(ctx context.Context) error {
 	if !d.incomplete.Swap(false) || !d.run.starves() {
 		return nil

@@ -62,8 +62,8 @@ func (w *world) happens(pipeline, reason string, state spec.State) {
 	w.happened(pipeline, reason, state)
 }
 
-// happened records an event like happens. The caller holds mu, which happened unlocks: a notifier must not see the world
-// between two changes that belong together.
+// happened records an event like happens. The caller holds mu, which happened unlocks: a notifier must not see the
+// world between two changes that belong together.
 func (w *world) happened(pipeline, reason string, state spec.State) {
 	state.Since = time.Now()
 	w.states[pipeline] = state

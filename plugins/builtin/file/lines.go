@@ -195,8 +195,8 @@ func (l *lines) fill(ctx context.Context) error {
 	return nil // the next read returns the error again
 }
 
-// grow makes space for a read, in new memory when little is left, or much more than needed. For a long line it waits until
-// memory is available.
+// grow makes space for a read, in new memory when little is left, or much more than needed. For a long line it waits
+// until memory is available.
 func (l *lines) grow(ctx context.Context) error {
 	spare := cap(l.buf) - len(l.buf)
 	tooLarge := l.want == smallRead && len(l.buf) < smallRead && spare > 2*smallRead // the file grows slowly now

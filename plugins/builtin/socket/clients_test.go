@@ -28,8 +28,8 @@ func lines(t testing.TB, r *bufio.Reader, n int) string {
 	return all.String()
 }
 
-// readAll reads the lines of a connection up to its end, as soon as they arrive: a line in a Unix socket is delivered when
-// it is read.
+// readAll reads the lines of a connection up to its end, as soon as they arrive: a line in a Unix socket is delivered
+// when it is read.
 func readAll(c net.Conn) <-chan string {
 	all := make(chan string, 1000)
 	go func() {
