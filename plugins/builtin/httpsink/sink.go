@@ -277,8 +277,8 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 	return nil
 }
 
-// together settles the items in requests with all of them that are not settled yet. It returns those that the server
-// refuses as a whole, with its response.
+// together settles the items, and sends all unsettled ones in one request. It returns the items of a request that the
+// server refuses as a whole, with the response.
 func (s *Sink) together(ctx context.Context, items []*pending) ([]*pending, *httpclient.Response, error) {
 	retry := s.newRetry()
 	for {

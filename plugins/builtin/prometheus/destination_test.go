@@ -320,8 +320,8 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// TestRepeatedRequests counts the requests for a batch of which the server has half, as after a kill of the agent: with
-// 1.0 about one for each sample that it has, and with 2.0 a single one.
+// TestRepeatedRequests counts the requests for a batch after a kill of the agent, when the server has the first half of
+// it: about one for each repeated sample with 1.0, and a single one with 2.0.
 func TestRepeatedRequests(t *testing.T) {
 	const repeated = 100
 	for name, most := range map[string]int{"all or nothing": repeated + 20, "2.0": 1} {

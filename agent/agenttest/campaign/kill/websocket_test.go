@@ -234,8 +234,8 @@ func (f *feed) send(ctx context.Context, first, n int) error {
 	return nil
 }
 
-// TestWebSocketFeedSource receives from a server that keeps no message: a fault loses some messages, and none comes twice or
-// out of order. Without a fault nothing is lost.
+// TestWebSocketFeedSource receives from a server that keeps no message: a fault loses some messages, and none comes
+// twice or out of order. Without a fault nothing is lost.
 func TestWebSocketFeedSource(t *testing.T) {
 	load.Parallel(t, load.Agent)
 	kill.RunSource(t, kill.Source{
