@@ -121,12 +121,10 @@ func (late) Is(target error) bool { return target == ErrLate }
 // repeats the request. If ctx ends, the sender has gone.
 func (s *Server) Wait(ctx context.Context, c common.Content, timeout time.Duration) error {
 	waiting := s.Requests.Add(c)
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-waiting.Done():
 		return nil
-	case <-timer.C:
+	case <-time.After(timeout):
 		s.Requests.GiveUp(waiting)
 		return late(timeout)
 	case <-s.Requests.Closed():

@@ -125,6 +125,10 @@ type Sink struct {
 	// nil: the outcome is refusal, and nothing is known.
 	Judge func(item Item, r *httpclient.Response, unsure bool, refusal error) (known bool, outcome error)
 
+	// Partial returns the outcomes of the items of a request that r refuses, as Outcomes does, if r says enough about
+	// them; nil otherwise. nil: r refuses all items or says nothing.
+	Partial func(items []Item, r *httpclient.Response) []error
+
 	url, contentType string
 
 	settings *Settings
@@ -245,9 +249,37 @@ func (s *Sink) send(ctx context.Context, items []*pending) ([]error, error) {
 	return outcomes, err
 }
 
-// deliver settles the items. When the server refuses the request as a whole, deliver splits it in halves to find the
-// record to blame.
+// deliver settles the items. When the server refuses a request as a whole, deliver sends smaller ones to find the
+// records to blame, and after that larger ones again. Where several records in a row are refused, it sends single ones:
+// each request with a refused record settles that record.
 func (s *Sink) deliver(ctx context.Context, items []*pending) error {
+	size, refusedAlone := len(items), 0
+	for len(items) > 0 {
+		n := min(size, len(items))
+		rest, r, err := s.together(ctx, items[:n])
+		switch items = slices.Concat(rest, items[n:]); {
+		case err != nil:
+			return err
+		case len(rest) == 0:
+			size, refusedAlone = 2*n, 0
+		case len(rest) > 1:
+			size = len(rest) / 2
+		default:
+			s.refuse(rest[0], r)
+			items = items[1:]
+			if refusedAlone++; refusedAlone == 1 {
+				size = 2
+			} else {
+				size = 1
+			}
+		}
+	}
+	return nil
+}
+
+// together settles the items, and sends all unsettled ones in one request. It returns the items of a request that the
+// server refuses as a whole, with the response.
+func (s *Sink) together(ctx context.Context, items []*pending) ([]*pending, *httpclient.Response, error) {
 	retry := s.newRetry()
 	for {
 		r, outcomes, err := s.try(ctx, items)
@@ -256,19 +288,12 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 			for _, item := range items {
 				item.unsure = true
 			}
-		case outcomes == nil && len(items) == 1:
-			s.refuse(items[0], r)
-			return nil
 		case outcomes == nil:
-			half := len(items) / 2
-			if err := s.deliver(ctx, items[:half]); err != nil {
-				return err
-			}
-			return s.deliver(ctx, items[half:])
+			return items, r, nil
 		default:
 			var rest []*pending
 			if rest, err = settle(items, outcomes); len(rest) == 0 {
-				return err
+				return nil, nil, err
 			}
 			if len(rest) < len(items) { // the server makes progress
 				retry = s.newRetry()
@@ -276,7 +301,7 @@ func (s *Sink) deliver(ctx context.Context, items []*pending) error {
 			items = rest
 		}
 		if err := retry.wait(ctx, r, err); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 }
@@ -302,8 +327,16 @@ func (s *Sink) try(ctx context.Context, items []*pending) (*httpclient.Response,
 		texts[i] = item.Item
 	}
 	r, err := s.do(ctx, http.MethodPost, s.url, s.contentType, s.dialect.Body(texts))
-	if err != nil || r.Status/100 != 2 {
+	if err != nil {
 		return r, nil, err
+	}
+	if r.Status/100 != 2 {
+		if s.Partial != nil && len(items) > 1 {
+			outcomes := s.Partial(texts, r)
+			s.works = s.works || outcomes != nil
+			return r, outcomes, nil
+		}
+		return r, nil, nil
 	}
 	outcomes, err := s.dialect.Outcomes(r, len(items))
 	if err != nil {

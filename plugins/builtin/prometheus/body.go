@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -246,13 +247,49 @@ func (w *writer) Outcomes(r *httpclient.Response, n int) ([]error, error) {
 			}
 		}
 	}
+	w.accept()
+	return outcomes, nil
+}
+
+// accept records that the server has the last body.
+func (w *writer) accept() {
 	for _, one := range w.sent {
 		one.state.accepted = max(one.state.accepted, one.at)
 	}
 	for _, f := range w.announced {
 		f.announced = true
 	}
-	return outcomes, nil
+}
+
+// partial implements Sink.Partial. With 2.0, Prometheus writes the other samples of a request, responds with their
+// number, and with a line for each sample that it refuses. If these are all out of order, and judge would count each
+// sample of the request as written that is, it does not matter which they are: then all samples are.
+func (w *writer) partial(items []httpsink.Item, r *httpclient.Response) []error {
+	if !w.v2 {
+		return nil
+	}
+	left, refused := uint64(0), 0
+	for header, sent := range w.counts {
+		written, err := strconv.ParseUint(r.Header.Get(header), 10, 64)
+		if err != nil || written > sent {
+			return nil
+		}
+		left += sent - written
+	}
+	for line := range bytes.Lines(bytes.TrimSpace(r.Body)) {
+		if !outOfOrder.Match(line) {
+			return nil
+		}
+		refused++
+	}
+	if uint64(refused) != left || refused > w.excuses ||
+		slices.ContainsFunc(w.sent, func(one sent) bool { return one.at <= one.state.accepted }) {
+		return nil
+	}
+	w.excuses -= refused
+	w.repeated += refused
+	w.accept()
+	return make([]error, len(items))
 }
 
 // Texts in responses of Prometheus, Mimir, Cortex and Thanos that refuse a sample because of the time.

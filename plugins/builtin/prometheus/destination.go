@@ -93,7 +93,7 @@ func (d *Destination) Open(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.Sink.Judge = d.writer.judge
+	d.Sink.Judge, d.Sink.Partial = d.writer.judge, d.writer.partial
 	d.Sink.Denies = func(r *httpclient.Response) error {
 		if r.Status != http.StatusUnsupportedMediaType {
 			return nil

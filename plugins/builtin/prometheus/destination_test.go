@@ -320,6 +320,61 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+// TestRepeatedRequests counts the requests for a batch after a kill of the agent, when the server has the first half of
+// it: about one for each repeated sample with 1.0, and a single one with 2.0.
+func TestRepeatedRequests(t *testing.T) {
+	const repeated = 100
+	for name, most := range map[string]int{"all or nothing": repeated + 20, "2.0": 1} {
+		t.Run(name, func(t *testing.T) {
+			db := serve(t)
+			settings := set{"url": db.URL, "protocol": variants[name].protocol}
+			var records []record.Record
+			for i := range 2 * repeated {
+				records = append(records, sample(fmt.Sprint("s", i%3), int64(1000+i), i))
+			}
+			if refused := writeAll(t, open(t, settings), records[:repeated]); len(refused) > 0 {
+				t.Fatal(refused)
+			}
+			before := db.requests
+			if refused := writeAll(t, open(t, settings), records); len(refused) > 0 {
+				t.Errorf("refused %v", refused)
+			}
+			if n := db.requests - before; n > most || len(db.stored()) != len(records) {
+				t.Errorf("%d requests, want at most %d, stored %d", n, most, len(db.stored()))
+			}
+		})
+	}
+}
+
+// TestPartialUnclear checks responses that refuse samples of a request of 2.0 without saying enough: the server gets
+// smaller requests, and each sample that it refuses for another reason is refused.
+func TestPartialUnclear(t *testing.T) {
+	for name, c := range map[string]struct{ written, text string }{
+		"no number":     {"", "out of order sample\nout of order sample"},
+		"wrong number":  {"1", "out of order sample\nout of order sample"},
+		"large number":  {"3", "out of order sample\nout of order sample"},
+		"other reason":  {"0", "out of order sample\nlabel too long"},
+		"without lines": {"0", ""},
+	} {
+		db := serve(t)
+		db.fails = func(w http.ResponseWriter, request int) bool {
+			if request > 1 {
+				return false
+			}
+			w.Header().Set("X-Prometheus-Remote-Write-Samples-Written", c.written)
+			http.Error(w, c.text, http.StatusBadRequest)
+			return true
+		}
+		d := open(t, set{"url": db.URL, "protocol": "2"})
+		if refused := writeAll(t, d, []record.Record{sample("a", 1, 1), sample("b", 1, 1)}); len(refused) > 0 {
+			t.Errorf("%s: refused %q", name, refused)
+		}
+		if got := len(db.stored()); got != 2 {
+			t.Errorf("%s: stored %d", name, got)
+		}
+	}
+}
+
 // TestOutOfOrder checks that samples older than ones that this destination has written before are refused, and only
 // they.
 func TestOutOfOrder(t *testing.T) {
@@ -392,15 +447,18 @@ func TestLostResponse(t *testing.T) {
 // TestExcusesEnd checks that a series to which something else writes newer samples does not hide the loss of all
 // samples.
 func TestExcusesEnd(t *testing.T) {
-	db := serve(t)
-	if refused := writeAll(t, open(t, set{"url": db.URL}), []record.Record{sample("a", 9000, 1)}); len(refused) > 0 {
-		t.Fatal(refused)
-	}
-	d := open(t, set{"url": db.URL})
-	prometheus.Excuses(d, 2)
-	refused := writeAll(t, d, []record.Record{sample("a", 1000, 1), sample("a", 2000, 1), sample("a", 3000, 1)})
-	if len(refused) != 1 || !strings.Contains(refused["a@3000=1"], "out of order sample") {
-		t.Errorf("refused %q", refused)
+	for _, protocol := range protocols {
+		db := serve(t)
+		settings := set{"url": db.URL, "protocol": protocol}
+		if refused := writeAll(t, open(t, settings), []record.Record{sample("a", 9000, 1)}); len(refused) > 0 {
+			t.Fatal(refused)
+		}
+		d := open(t, settings)
+		prometheus.Excuses(d, 2)
+		refused := writeAll(t, d, []record.Record{sample("a", 1000, 1), sample("a", 2000, 1), sample("a", 3000, 1)})
+		if len(refused) != 1 || !strings.Contains(refused["a@3000=1"], "out of order sample") {
+			t.Errorf("%s: refused %q", protocol, refused)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type flow struct {
 	arrived  func(ctx context.Context) ([]int, error)
 	snapshot bool                                                 // of Source
 	repeated int                                                  // records so far
+	lost     int                                                  // records so far
 	times    int                                                  // faults per round; 0: one
 	beside   func(ctx context.Context, api func() *client.Client) // of Source
 	writes   bool                                                 // into the system
@@ -138,11 +139,35 @@ func (f *flow) grows() error {
 	})
 }
 
+// recovers waits after a fault until more records arrive. If the fault may lose records, it waits for one that was
+// produced later: earlier ones may arrive although the next ones are lost.
+func (f *flow) recovers() error {
+	if !f.promise.lossy {
+		return f.grows()
+	}
+	return f.passes()
+}
+
+// passes waits until a record arrives that is produced after the call.
+func (f *flow) passes() error {
+	later := f.ledger.count() + maxAtOnce // the production in progress may have fewer
+	f.produces(2 * maxAtOnce)
+	return f.until(func(got []int) bool {
+		if f.promise.lossy {
+			f.target.Store(int64(f.ledger.count() + maxAtOnce)) // all produced so far may be lost
+		}
+		return len(got) > 0 && slices.Max(got) > later
+	})
+}
+
 // catchUp waits until the last number has arrived, and returns all numbers that have arrived.
 func (f *flow) catchUp() (all []int, err error) {
 	want := f.ledger.count()
 	err = f.until(func(got []int) bool {
 		all = got
+		if f.promise.lossy {
+			return want == 0 || len(got) > 0 && slices.Max(got) >= want
+		}
 		return len(got) >= want && len(distinct(got)) >= want
 	})
 	if errors.Is(err, errLate) {
@@ -275,9 +300,7 @@ func (f *flow) halfOpen() error {
 	began := time.Now()
 	n := f.lose()
 	f.proxy.Hold(false)
-	later := f.ledger.count() + maxAtOnce // the production in progress may have fewer
-	f.produces(2 * maxAtOnce)
-	if err := f.until(func(got []int) bool { return len(got) > 0 && slices.Max(got) > later }); err != nil {
+	if err := f.passes(); err != nil {
 		return fmt.Errorf("a half-open connection is not given up: %w", err)
 	}
 	f.t.Logf("%s: records arrive %.1f s after %d connections became half-open", f.t.Name(), time.Since(began).Seconds(),

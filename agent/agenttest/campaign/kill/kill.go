@@ -82,6 +82,7 @@ type Source struct {
 	Group      func(number int) int                   // the order within a group is guaranteed; nil: one group
 	NoOrder    bool                                   // no order is guaranteed
 	Reread     bool                                   // faults of network and server may repeat records
+	Lossy      bool                                   // at most once: faults may lose records, and repeat none
 	Snapshot   bool                                   // changes may interleave with a snapshot: faults begin after it
 	Skip       map[Fault]string                       // faults that do not apply, with the reason
 	Interval   time.Duration                          // between two calls of Produce; 0: 10 ms
@@ -165,6 +166,9 @@ func (f *flow) canRotate() bool { return f.system.Rotate != nil }
 // were outstanding when the agent ended.
 func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
 
+// loses reports whether the fault may lose records with a connector that is at most once.
+func (fault Fault) loses() bool { return fault != None && fault != ConnectionDelayed }
+
 // RunSource runs the suite: records flow from the system into a file.
 func RunSource(t *testing.T, c Source) {
 	dir := newDir(t)
@@ -184,7 +188,7 @@ func RunSource(t *testing.T, c Source) {
 	if c.Output != nil {
 		f.pipeline.Connectors[1].Settings, f.arrived = c.Output(dir)
 	}
-	f.promise = promise{group: c.Group, unordered: c.NoOrder, reread: c.Reread}
+	f.promise = promise{group: c.Group, unordered: c.NoOrder, reread: c.Reread, lossy: c.Lossy, once: c.Lossy}
 	f.run(c.Skip)
 }
 
@@ -281,7 +285,7 @@ func (f *flow) fault(t *testing.T, fault maker) {
 			resume()
 			t.Fatal(err)
 		}
-		if err := f.grows(); err != nil {
+		if err := f.recovers(); err != nil {
 			resume()
 			t.Fatalf("after the fault nothing arrives: %v\nthe log of the agent ends with:\n%s", err, f.agent.tail())
 		}
@@ -292,8 +296,8 @@ func (f *flow) fault(t *testing.T, fault maker) {
 		t.Fatal(err)
 	}
 	verdict := f.ledger.judge(got, f.promise)
-	t.Logf("%d records, %d with this fault, %d repeated", f.ledger.count(), f.ledger.count()-began,
-		verdict.repeated-f.repeated)
+	t.Logf("%d records, %d with this fault, %d repeated, %d lost", f.ledger.count(), f.ledger.count()-began,
+		verdict.repeated-f.repeated, verdict.lost-f.lost)
 	if err := verdict.err; err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +305,10 @@ func (f *flow) fault(t *testing.T, fault maker) {
 	if n := verdict.repeated - f.repeated; n > 0 && !mayRepeat {
 		t.Errorf("%d records are repeated: none may be", n)
 	}
-	f.repeated = verdict.repeated
+	if n := verdict.lost - f.lost; n > 0 && !fault.loses() {
+		t.Errorf("%d records are lost: none may be", n)
+	}
+	f.repeated, f.lost = verdict.repeated, verdict.lost
 }
 
 // stopped reports whether the fault interrupts no write: a destination receives nothing twice after it.

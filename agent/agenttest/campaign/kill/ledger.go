@@ -42,18 +42,21 @@ type promise struct {
 	unordered bool
 	once      bool // no fault repeats a record
 	reread    bool // every fault may repeat records
+	lossy     bool // a fault may lose records
 }
 
 // verdict is the result of comparing the arrived numbers with the ledger.
 type verdict struct {
 	repeated int
+	lost     int // if the promise is lossy; else err has them
 	err      error
 }
 
 const maxListed = 5 // maximum count of numbers in an error
 
 // judge checks that the arrived numbers are those in the ledger: all numbers, in order. A group may step back and
-// repeat earlier numbers; it then continues from there.
+// repeat earlier numbers; it then continues from there. With a lossy promise numbers may be missing, and none may step
+// back.
 func (l *ledger) judge(got []int, p promise) (v verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +71,11 @@ func (l *ledger) judge(got []int, p promise) (v verdict) {
 		if seen[n]++; seen[n] > 1 && !l.twice[n] {
 			v.repeated++
 		}
-		if before, ok := order.follows(n, seen[n] > 1); !ok && !p.unordered {
+		before, ok := order.follows(n, seen[n] > 1)
+		if p.lossy {
+			ok = n > before
+		}
+		if !ok && !p.unordered {
 			wrong = append(wrong, fmt.Errorf("record %d is number %d: it follows %d", i+1, n, before))
 		}
 	}
@@ -78,7 +85,9 @@ func (l *ledger) judge(got []int, p promise) (v verdict) {
 			lost = append(lost, n)
 		}
 	}
-	if len(lost) > 0 {
+	if p.lossy {
+		v.lost = len(lost)
+	} else if len(lost) > 0 {
 		wrong = append(wrong, fmt.Errorf("%d of %d are lost: %v …", len(lost), l.n, lost[:min(len(lost), maxListed)]))
 	}
 	slices.Reverse(wrong) // losses first

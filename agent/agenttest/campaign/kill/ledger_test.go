@@ -25,6 +25,9 @@ func TestJudge(t *testing.T) {
 		{"swapped between groups", []int{2, 1, 4, 3}, promise{group: odd}, 0, ""},
 		{"swapped in a group", []int{1, 4, 2, 3}, promise{group: odd}, 0, "number 4"},
 		{"never produced", []int{1, 2, 3, 4, 5}, promise{}, 0, "number 5 arrived"},
+		{"may be lost", []int{2, 4}, promise{lossy: true}, 0, ""},
+		{"swapped beside a loss", []int{4, 2}, promise{lossy: true}, 0, "record 2 is number 2: it follows 4"},
+		{"repeated beside a loss", []int{2, 2, 4}, promise{lossy: true}, 1, "record 2 is number 2: it follows 2"},
 	} {
 		var l ledger
 		l.add(4, false)
@@ -34,6 +37,9 @@ func TestJudge(t *testing.T) {
 		}
 		if (v.err == nil) != (c.want == "") || v.err != nil && !strings.Contains(v.err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, v.err, c.want)
+		}
+		if want := 4 - len(distinct(c.got)); c.promise.lossy && v.lost != want {
+			t.Errorf("%s: %d lost, want %d", c.name, v.lost, want)
 		}
 	}
 	var l ledger

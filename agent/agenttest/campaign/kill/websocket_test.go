@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/kill"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // withWebSocket returns a handler that stores the messages that arrive over WebSockets at /websocket, and passes on
@@ -131,6 +134,131 @@ func TestWebSocketSource(t *testing.T) {
 				},
 				Rotate:  rotate,
 				Produce: d.send,
+			}
+		},
+	})
+}
+
+// feed is a WebSocket server that sends numbered messages to the client that connected last. It keeps no message.
+type feed struct {
+	addr, token string
+	server      *http.Server  // nil: it is stopped
+	connected   notify.Signal // a client has connected
+
+	mu   sync.Mutex
+	conn *websocket.Conn // guarded by mu; nil: there is none
+}
+
+// ServeHTTP accepts a client, and waits until it has gone.
+func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if token, err := os.ReadFile(f.token); err != nil || r.Header.Get("Authorization") != "Bearer "+string(token) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	f.conn = c
+	f.mu.Unlock()
+	f.connected.Notify()
+	_, _, _ = c.Read(context.Background()) // answers pings
+	f.drop(c)
+}
+
+// current returns the connection, nil for none.
+func (f *feed) current() *websocket.Conn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.conn
+}
+
+// drop closes a connection. nil stands for none.
+func (f *feed) drop(c *websocket.Conn) {
+	if c == nil {
+		return
+	}
+	_ = c.CloseNow()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conn == c {
+		f.conn = nil
+	}
+}
+
+// Start implements kill.Server.
+func (f *feed) Start(ctx context.Context) error {
+	var l net.ListenConfig
+	listener, err := l.Listen(ctx, "tcp", f.addr)
+	if err != nil {
+		return err
+	}
+	f.server = &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+	go func(s *http.Server) { _ = s.Serve(listener) }(f.server)
+	return nil
+}
+
+// Stop implements kill.Server.
+func (f *feed) Stop() {
+	if c := f.current(); c != nil {
+		_ = c.Close(websocket.StatusGoingAway, "the server stops")
+	}
+	f.Kill()
+}
+
+// Kill implements kill.Server.
+func (f *feed) Kill() {
+	_ = f.server.Close()
+	f.drop(f.current())
+}
+
+// send sends each message at most once, when there is a connection.
+func (f *feed) send(ctx context.Context, first, n int) error {
+	c := f.current()
+	for ; c == nil; c = f.current() {
+		select {
+		case <-f.connected:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for i := range n {
+		if c.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"n":%d}`, first+i)) != nil {
+			f.drop(c)
+			break // the others are lost
+		}
+	}
+	return nil
+}
+
+// TestWebSocketFeedSource receives from a server that keeps no message: a fault loses some messages, and none comes
+// twice or out of order. Without a fault nothing is lost.
+func TestWebSocketFeedSource(t *testing.T) {
+	load.Parallel(t, load.Agent)
+	kill.RunSource(t, kill.Source{
+		Plugin: "builtin:websocket", Lossy: true,
+		System: func(t *testing.T, dir string) *kill.System {
+			f := &feed{addr: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)), connected: notify.NewSignal()}
+			token, rotate := rotatedToken(t, dir)
+			f.token = token
+			if err := f.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(f.Kill)
+			return &kill.System{
+				Addr: f.addr, Server: f, Produce: f.send,
+				Settings: func(addr string) map[string]string {
+					return map[string]string{"url": "ws://" + addr, "auth.token": "${file:" + token + "}",
+						"ping.interval": "1s", "ping.timeout": "1s", "timeout": "5s"}
+				},
+				Rotate: func(ctx context.Context) error {
+					err := rotate(ctx)
+					f.drop(f.current())
+					return err
+				},
 			}
 		},
 	})

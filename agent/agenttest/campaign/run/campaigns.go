@@ -87,7 +87,7 @@ var campaigns = []Campaign{
 	kill("sqlite", "SQLite(Created|Modes|Columns)?", "plugins/builtin/sqlsink/..."),
 	kill("socket", "Socket(Clients)?", "plugins/builtin/sockets/..."),
 	kill("syslog", "Syslog", "plugins/builtin/sockets/..."),
-	kill("websocket", "WebSocket", "plugins/builtin/httpclient/..."),
+	kill("websocket", "WebSocket|WebSocketFeed", "plugins/builtin/httpclient/..."),
 	{Name: "kill-stateful", Dir: module + "/kill", Run: "^Test(Stateful|Judge)$", Full: []string{"-all", "-rounds=25"},
 		Limit: 4 * time.Hour,
 		About: "Kills with stateful processors, in front of destinations and dead letters: " +
