@@ -335,11 +335,11 @@ func TestRepeatedRequests(t *testing.T) {
 			if refused := writeAll(t, open(t, settings), records[:repeated]); len(refused) > 0 {
 				t.Fatal(refused)
 			}
-			before := db.requests
+			before := db.count()
 			if refused := writeAll(t, open(t, settings), records); len(refused) > 0 {
 				t.Errorf("refused %v", refused)
 			}
-			if n := db.requests - before; n > most || len(db.stored()) != len(records) {
+			if n := db.count() - before; n > most || len(db.stored()) != len(records) {
 				t.Errorf("%d requests, want at most %d, stored %d", n, most, len(db.stored()))
 			}
 		})
@@ -519,7 +519,7 @@ func TestUnconfirmed(t *testing.T) {
 	d := open(t, set{"url": db.URL, "protocol": "2"})
 	refused := writeAll(t, d, []record.Record{sample("a", 1, 1), sample("b", 1, 1)}) // both, a, b
 	if len(refused) != 1 || !strings.Contains(refused["b@1=1"], "did not write the sample") {
-		t.Errorf("refused %q after %d requests", refused, db.requests)
+		t.Errorf("refused %q after %d requests", refused, db.count())
 	}
 }
 

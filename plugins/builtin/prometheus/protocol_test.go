@@ -258,6 +258,13 @@ func labelsOf(m, series message, version int) string {
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
+// count returns the number of requests.
+func (db *tsdb) count() int {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.requests
+}
+
 // stored returns the accepted samples.
 func (db *tsdb) stored() (all []string) {
 	db.mu.Lock()
