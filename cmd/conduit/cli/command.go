@@ -86,7 +86,7 @@ func hint(c *ffcli.Command, word string) string {
 	return ""
 }
 
-// elsewhere maps commands that people try, some of them of Conduit, to the commands that do the same.
+// elsewhere maps commands that do not exist, such as commands of Conduit, to their equivalents.
 var elsewhere = map[string]string{
 	"conduit connector-plugins": "conduit plugins ls",
 	"conduit connectors init":   "conduit plugins init",
