@@ -44,6 +44,8 @@ type Modules interface {
 	Problems() []plugins.Problem
 	// Changes returns the processors whose file is no longer the one from which they started.
 	Changes() []Change
+	// Await returns nil when the directory was scanned and no scan is running, or an error when ctx ends before.
+	Await(ctx context.Context) error
 	// Rescan scans the directory once.
 	Rescan(ctx context.Context)
 	// Run watches the directory until ctx ends.
@@ -136,7 +138,7 @@ func newCatalog(
 		},
 		Processors: &processor.Registry{
 			Builtin: contained.Processors, Hint: contained.Hint, Standalone: modules.Plugins, AllowPath: paths.Check,
-			TimeLimit: c.Processors.Timeout,
+			Await: modules.Await, TimeLimit: c.Processors.Timeout,
 		},
 		Executables: executables,
 	}

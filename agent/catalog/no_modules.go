@@ -36,6 +36,9 @@ func (noModules) Plugins() []sdk.ProcessorPlugin { return nil }
 // Changes implements Modules.
 func (noModules) Changes() []Change { return nil }
 
+// Await implements Modules.
+func (noModules) Await(context.Context) error { return nil }
+
 // Rescan implements Modules.
 func (noModules) Rescan(context.Context) {}
 

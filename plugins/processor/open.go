@@ -75,7 +75,7 @@ func (c *Chain) add(s *stage) {
 
 // openStage starts one processor. On error it ends the workers that it started.
 func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) (*stage, error) {
-	plugin, err := c.options.Registry.find(d)
+	plugin, err := c.options.Registry.find(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +157,25 @@ func contain(f func() error) (err error) {
 // maxWorkers bounds the instances of a processor.
 const maxWorkers = 256
 
-// find returns the plugin of a declared processor, or an error if the processor cannot run as declared.
-func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
+// awaitLimit is how long the start of a processor waits for files that may contain it.
+const awaitLimit = 30 * time.Second
+
+// find returns the plugin of a declared processor, or an error if the processor cannot run as declared. It waits for
+// files whose content is not known yet.
+func (r *Registry) find(ctx context.Context, d spec.Processor) (sdk.ProcessorPlugin, error) {
 	if d.Plugin == spec.RoutingPlugin {
 		return routingPlugin, nil
 	}
 	plugin, _, err := r.Find(d.Plugin)
+	if err != nil && r.Await != nil {
+		limited, cancel := context.WithTimeout(ctx, awaitLimit)
+		defer cancel()
+		late := r.Await(limited)
+		if plugin, _, err = r.Find(d.Plugin); err != nil && late != nil {
+			err = fmt.Errorf("%w; files in processors.path are still being compiled: the pipeline is started again "+
+				"when they are ready", err)
+		}
+	}
 	if err != nil {
 		return plugin, err
 	}

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ type Registry struct {
 	Hint string
 	// Standalone returns the processors that are currently in files; nil if there are none.
 	Standalone func() []sdk.ProcessorPlugin
+	// Await returns nil when Standalone knows all files, or an error when ctx ends before; nil if there is nothing to
+	// wait for.
+	Await func(ctx context.Context) error
 	// AllowPath returns an error if settings may not name a file; nil allows every file.
 	AllowPath func(path string) error
 	// TimeLimit is processors.timeout: Check warns of settings that exceed it. 0: no limit.

@@ -1,11 +1,13 @@
 package processor_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Unless it specifies otherwise, a reference resolves to the standalone processor before the built-in one, and to the
@@ -51,3 +53,49 @@ func TestRegistryFinds(t *testing.T) {
 		}
 	}
 }
+
+// The start of a processor waits for files that may contain it, and says so when that takes too long.
+func TestOpenAwaitsFiles(t *testing.T) {
+	found := []sdk.ProcessorPlugin{}
+	r := &processor.Registry{Standalone: func() []sdk.ProcessorPlugin { return found }}
+	open := func() error {
+		c, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "late", Plugin: "standalone:late"}},
+			processor.Options{Registry: r})
+		if err != nil {
+			return err
+		}
+		return c.Teardown(t.Context())
+	}
+	for _, tt := range []struct {
+		await error
+		want  string
+		not   string
+	}{
+		{context.DeadlineExceeded, "are still being compiled", ""},
+		{nil, `cannot find processor "standalone:late"`, "compiled"},
+	} {
+		r.Await = func(context.Context) error { return tt.await }
+		err := open()
+		if err == nil || !strings.Contains(err.Error(), tt.want) ||
+			tt.not != "" && strings.Contains(err.Error(), tt.not) {
+			t.Errorf("after %v: %v, want %q", tt.await, err, tt.want)
+		}
+	}
+	r.Await = func(context.Context) error {
+		found = append(found, sdk.ProcessorPlugin{Name: "late", Version: "v1.0.0",
+			New: func() sdk.Processor { return &passing{} }})
+		return nil
+	}
+	if err := open(); err != nil {
+		t.Errorf("a processor that is found while the start waits: %v", err)
+	}
+}
+
+// passing is a processor without settings that keeps all records.
+type passing struct{ sdk.ProcessorBase }
+
+func (*passing) Parameters() sdk.Parameters { return nil }
+
+func (*passing) Configure(context.Context, map[string]string) error { return nil }
+
+func (*passing) Process(context.Context, *sdk.ProcessBatch) error { return nil }

@@ -1,6 +1,7 @@
 package processor_test
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -122,5 +123,40 @@ func TestEndlessSpecifications(t *testing.T) {
 		if p := m.Problems(); len(p) != 1 || !strings.Contains(p[0].Reason, "deadline exceeded") {
 			t.Errorf("%s: problems are %+v", name, p)
 		}
+	}
+}
+
+// An inspection that is interrupted decides nothing about the file, and is repeated.
+func TestInterruptedInspection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.wasm")
+	write := func(module string) {
+		err := os.WriteFile(path, []byte(module), 0o600)
+		if err == nil {
+			err = os.Chtimes(path, time.Now(), time.Now().Add(-time.Hour)) // an older file is complete
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(endlessModule("", endlessLoop, ""))
+	m := wasm.New(wasm.Options{Dir: filepath.Dir(path), SpecifyTimeout: time.Minute})
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	m.Rescan(ctx)
+	if p := m.Problems(); len(p) > 0 {
+		t.Errorf("problems after an interrupted inspection are %+v", p)
+	}
+	if err := m.Await(ctx); err == nil {
+		t.Error("the directory counts as scanned")
+	}
+	write(endlessModule("", "", ""))
+	m.Rescan(t.Context())
+	if err := m.Await(t.Context()); err != nil || len(m.Plugins()) != 1 {
+		t.Errorf("the next inspection finds %d processors, problems %+v, and waits %v", len(m.Plugins()), m.Problems(), err)
 	}
 }

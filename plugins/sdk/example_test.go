@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -126,6 +127,47 @@ func Example() {
 	// T-2…
 	// T-1…
 	// 2 records
+}
+
+type addHost struct {
+	sdk.ProcessorBase
+	settings struct {
+		Host string `json:"host" validate:"required" desc:"The value of the field host."`
+	}
+}
+
+func (a *addHost) Parameters() sdk.Parameters { return sdk.ParametersOf(a.settings) }
+
+func (a *addHost) Configure(_ context.Context, settings map[string]string) error {
+	return sdk.Decode(settings, &a.settings)
+}
+
+func (a *addHost) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		if fields, ok := b.Record(i).After.Structured(); ok { // Raw returns the bytes of raw data
+			fields["host"] = a.settings.Host
+		} else {
+			b.Refuse(i, errors.New("the payload is not structured"))
+		}
+	}
+	return nil
+}
+
+func ExampleProcessor() {
+	ctx := context.Background()
+	var p sdk.Processor = &addHost{}
+	must(p.Configure(ctx, map[string]string{"host": "web1"}))
+	b := sdk.NewProcessBatch(nil, []record.Record{
+		{After: record.Structured(map[string]any{"id": 1})},
+		{After: record.Raw([]byte("text"))},
+	}, nil)
+	must(p.Process(ctx, b))
+	fields, _ := b.Record(0).After.Structured()
+	fmt.Println(fields)
+	fmt.Println(b.Fates()[1].Err)
+	// Output:
+	// map[host:web1 id:1]
+	// the payload is not structured
 }
 
 func must(err error) {

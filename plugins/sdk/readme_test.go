@@ -20,8 +20,8 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 2 {
-		t.Fatalf("%d blocks of code, want 2", len(blocks))
+	if len(blocks) != 3 {
+		t.Fatalf("%d blocks of code, want 3", len(blocks))
 	}
 	for _, b := range blocks {
 		if !strings.Contains(string(example), b[1]) {

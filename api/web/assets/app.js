@@ -120,7 +120,7 @@ function login() {
         id: 'token', name: 'token', type: 'password', autocomplete: 'off', required: true, ref: (el) => el?.focus(),
       }),
       h('p', { class: 'quiet' },
-        'The token is in the file api.auth.admin-token-file or api.auth.read-token-file. '
+        'The settings api.auth.admin-token-file and api.auth.read-token-file name the files with the tokens. '
           + 'The page keeps it until this tab is closed.'),
       h('button', { class: 'primary' }, 'Log in')));
 }

@@ -74,7 +74,7 @@ export function pipeline(id, tab = '') {
 }
 
 function heading({ s }) {
-  agent.tick(); // for the time since
+  agent.tick(); // for the time in this phase
   const d = detail(), began = s.placement?.since || s.state.since,
     active = ['running', 'starting', 'recovering'].includes(s.state.phase);
   const path = agent.pipelinePath(s.id);
@@ -84,7 +84,7 @@ function heading({ s }) {
       h('a', { href: '#/', class: 'quiet' }, 'Pipelines'),
       h('h1', null, d?.pipeline.config.name && d.pipeline.config.name !== s.id ? d.pipeline.config.name : s.id),
       h('p', { class: 'quiet' },
-        phase(s), ' since ',
+        phase(s), ' for ',
         h('time', { datetime: began, title: began }, duration((Date.now() - Date.parse(began)) / 1000)),
         ' · ', version(s), terms(s.terms), instances(s.instances), ' · declared in ',
         s.owner.kind === 'file'

@@ -80,7 +80,22 @@ func hint(c *ffcli.Command, word string) string {
 			}
 		}
 	}
+	if meant := elsewhere[Path(c)+" "+word]; meant != "" {
+		return fmt.Sprintf("; did you mean '%s'?", meant)
+	}
 	return ""
+}
+
+// elsewhere maps commands that do not exist, such as commands of Conduit, to their equivalents.
+var elsewhere = map[string]string{
+	"conduit connector-plugins": "conduit plugins ls",
+	"conduit connectors init":   "conduit plugins init",
+	"conduit connectors new":    "conduit plugins init",
+	"conduit pipelines new":     "conduit pipelines init",
+	"conduit plugins create":    "conduit plugins init",
+	"conduit plugins new":       "conduit plugins init",
+	"conduit processor-plugins": "conduit plugins ls --processors",
+	"conduit processors":        "conduit plugins ls --processors",
 }
 
 // aliases maps words that people try for commands to possible names of the command.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -149,7 +150,7 @@ func listDeadLetters(
 	if err := r.Show(all, &t); err != nil || r.JSON || before == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(r.Stdout, "for for older ones: --before %d\n", before)
+	_, err := fmt.Fprintf(r.Stdout, "for older ones: --before %d\n", before)
 	return err
 }
 
@@ -253,7 +254,11 @@ Examples:
 			if err != nil {
 				return err
 			}
-			return r.Say(rest.DeadLettersDropped{Dropped: n}, "dropped %s", terminal.Count(int(n), "dead letter"))
+			err = r.Say(rest.DeadLettersDropped{Dropped: n}, "dropped %s", terminal.Count(int(n), "dead letter"))
+			if err == nil {
+				err = missing(args[0], len(ids), n)
+			}
+			return err
 		},
 	})
 }
@@ -269,7 +274,9 @@ func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err e
 		if err != nil {
 			return nil, Invalidf("%q is not the id of a dead letter; 'conduit dlq ls PIPELINE' lists them", text)
 		}
-		ids = append(ids, id)
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	ways := 0
 	for _, given := range []bool{len(ids) > 0, !f.empty(), all} {
@@ -277,8 +284,20 @@ func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err e
 			ways++
 		}
 	}
-	if ways != 1 {
+	switch ways {
+	case 0:
 		return nil, Invalidf("no dead letters selected: give ids, selecting flags, or --all")
+	case 1:
+		return ids, nil
 	}
-	return ids, nil
+	return nil, Invalidf("dead letters selected in several ways: give only ids, only selecting flags, or only --all")
+}
+
+// missing returns an error unless a command found as many dead letters as were named.
+func missing(pipeline string, named int, found int64) error {
+	if int64(named) <= found {
+		return nil
+	}
+	return fmt.Errorf("%d of the %s named are not there (they may have been replayed or dropped; "+
+		"'conduit dlq ls %s' lists the dead letters)", int64(named)-found, terminal.Count(named, "dead letter"), pipeline)
 }

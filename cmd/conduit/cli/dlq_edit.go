@@ -41,6 +41,9 @@ Examples:
 				return r.Say(struct{}{}, "nothing was changed")
 			}
 			l, err := r.EditDeadLetter(ctx, args[0], args[1], edited)
+			if err != nil && file == "" {
+				return keepEdited(edited, args, r.Explain(err))
+			}
 			if err != nil {
 				return err
 			}
@@ -70,10 +73,39 @@ func editedRecord(ctx context.Context, r *Remote, args []string, file string) (j
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the record: %w", err)
 	}
-	if !json.Valid(text) {
-		return nil, Invalidf("the record is not JSON")
+	if err := checkJSON(text); err != nil {
+		if file == "" {
+			return nil, keepEdited(text, args, err)
+		}
+		return nil, err
 	}
 	return text, nil
+}
+
+// checkJSON returns an error with line and column if text is not JSON.
+func checkJSON(text []byte) error {
+	var wrong *json.SyntaxError
+	if err := json.Unmarshal(text, new(json.RawMessage)); !errors.As(err, &wrong) {
+		return err
+	}
+	before := text[:max(0, min(int(wrong.Offset), len(text))-1)]
+	line := bytes.Count(before, []byte{'\n'}) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n')
+	return Invalidf("the record is not JSON: line %d, column %d: %v", line, column, wrong)
+}
+
+// keepEdited saves a text that was refused because of err, so that the work in the editor is not lost.
+func keepEdited(text []byte, args []string, err error) error {
+	f, failed := os.CreateTemp("", "conduit-dlq-*.json") // with mode 0600
+	if failed == nil {
+		_, failed = f.Write(text)
+		failed = errors.Join(failed, f.Close())
+	}
+	if failed != nil {
+		return Invalidf("%v\nThe edited text is lost: cannot save it: %v", err, failed)
+	}
+	return Invalidf("%v\nThe edited text is in %s: correct it, and run 'conduit dlq edit %s %s --file %[2]s'.", err,
+		f.Name(), args[0], args[1])
 }
 
 // edit lets a person edit a record, and returns nil when it is unchanged.

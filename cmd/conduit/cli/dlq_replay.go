@@ -59,7 +59,11 @@ Examples:
 			if err != nil {
 				return err
 			}
-			return sayReplay(r, &status)
+			err = sayReplay(r, &status)
+			if err == nil && !status.Running && !status.Cancelled {
+				err = missing(args[0], len(ids), status.Read+status.Skipped)
+			}
+			return err
 		},
 	})
 }

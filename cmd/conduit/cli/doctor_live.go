@@ -33,7 +33,7 @@ func (e *examination) agent(ctx context.Context) {
 		return
 	}
 	if info.Version == e.Version {
-		e.add("agent", OK, "", "version %s answers at %s", info.Version, r.URL)
+		e.add("agent", OK, "", "version %s answers at %s", info.Version, r.At())
 	} else {
 		e.add("agent", Warning, "restart the agent to run the installed version",
 			"version %s runs, but this is %s", info.Version, e.Version)

@@ -129,7 +129,7 @@ func (m *planMaker) ask(ctx context.Context, request spec.PlanRequest, paths []s
 	}
 	if !m.json {
 		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not respond (%v), so the store is read; references are "+
-			"not resolved\n", r.URL, brief(err))
+			"not resolved\n", r.At(), brief(err))
 	}
 	return nil, nil
 }
@@ -145,7 +145,7 @@ func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
 		here := terminal.Line(m.config.Pipelines.Path)
 		fmt.Fprintf(m.Stderr, "conduit: the agent at %s watches %s, not %s; for the files here: conduit pipelines "+
 			"plan %s\n",
-			r.URL, terminal.Line(follows), here, here)
+			r.At(), terminal.Line(follows), here, here)
 	}
 }
 

@@ -37,7 +37,11 @@ type Remote struct {
 	*client.Client
 	JSON    bool   // print JSON
 	subject string // see About
+	socket  string // Unix socket through which requests go; empty: to the URL
 }
+
+// At returns the place of the agent, for messages: its Unix socket or its URL.
+func (r *Remote) At() string { return cmp.Or(r.socket, r.URL) }
 
 // RemoteCommand describes a command that talks to the running agent.
 type RemoteCommand struct {
@@ -104,7 +108,7 @@ func NewAgentFlags(fs *flag.FlagSet, keys ...string) *AgentFlags {
 // Dial returns the agent at address, by default the agent in the settings.
 func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 	if socket := localSocket(c.API.HTTP); address == "" && socket != "" {
-		return &Remote{Program: p, Client: &client.Client{URL: "http://localhost",
+		return &Remote{Program: p, socket: socket, Client: &client.Client{URL: "http://localhost",
 			HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
 	}
 	scheme, token, encrypted := "http", p.Getenv(TokenVariable), c.API.Client != config.Client{}
@@ -258,16 +262,16 @@ func (r *Remote) Explain(err error) error {
 	case foreign(err) != "":
 		return &remoteError{fmt.Sprintf("the server at %s is not a conduit agent: %s\nSet the address of the agent: "+
 			"--api.address, "+
-			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, foreign(err)), err, true}
+			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.At(), foreign(err)), err, true}
 	case errors.As(err, &refused):
 		return r.explainRejection(refused)
 	case errors.As(err, &unreachable) && mistrust(err) != "":
-		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL,
+		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.At(),
 			unreachable.Err, mistrust(err)), err, true}
 	case errors.As(err, &unreachable):
 		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or set its "+
 			"address: --api.address, CONDUIT_API_HTTP_ADDRESS or api.http.address in "+
-			"conduit.yaml.", r.URL, unreachable.Err), err, true}
+			"conduit.yaml.", r.At(), unreachable.Err), err, true}
 	}
 	return err
 }

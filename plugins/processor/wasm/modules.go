@@ -24,7 +24,9 @@ type Modules struct {
 	Options // must not change after Run or Rescan was called
 	cache   cache
 
-	scanning sync.Mutex // held while the directory is compared with the known files
+	scanning chan struct{} // of capacity one, full while the directory is compared with the known files
+	scanned  chan struct{} // closed when the directory was scanned for the first time
+	first    sync.Once     // closes scanned
 
 	mu      sync.Mutex
 	dirErr  error             // guarded by mu: why the directory could not be read
@@ -48,7 +50,8 @@ func New(o Options) *Modules {
 	}
 	o.Log = o.Log.With("component", "processor.wasm")
 	o.Bounds = cmp.Or(o.Bounds, &schema.Bounds{})
-	return &Modules{Options: o, cache: cache{o.CacheDir, o.Log}}
+	return &Modules{Options: o, cache: cache{o.CacheDir, o.Log}, scanning: make(chan struct{}, 1),
+		scanned: make(chan struct{})}
 }
 
 // Run watches the directory until ctx ends. Running processors outlive it.
@@ -71,6 +74,22 @@ func (m *Modules) Rescan(ctx context.Context) {
 		case <-time.After(settling / 3):
 		}
 	}
+}
+
+// Await returns nil when the directory was scanned and no scan is running, or ctx.Err.
+func (m *Modules) Await(ctx context.Context) error {
+	select {
+	case <-m.scanned:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case m.scanning <- struct{}{}:
+		<-m.scanning
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // Plugins returns the processors that are known now.
@@ -116,11 +135,20 @@ func (m *Modules) Close(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// scan compares the directory with the known files. It returns false when a file is still being written and must be
-// scanned again.
+// scan compares the directory with the known files. It returns false when a file must be scanned again: it is still
+// being written, or ctx ended before it was inspected.
 func (m *Modules) scan(ctx context.Context) (complete bool) {
-	m.scanning.Lock()
-	defer m.scanning.Unlock()
+	select {
+	case m.scanning <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { <-m.scanning }()
+	defer func() {
+		if ctx.Err() == nil {
+			m.first.Do(func() { close(m.scanned) })
+		}
+	}()
 	found, err := list(m.Dir)
 	m.mu.Lock()
 	known := m.files
@@ -145,7 +173,18 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 			}
 			continue
 		}
-		files[path] = m.inspect(ctx, path, info)
+		f := m.inspect(ctx, path, info)
+		if f.err != nil && ctx.Err() != nil { // nothing is known about the file: its inspection was interrupted
+			complete = false
+			if old != nil {
+				files[path] = old
+			}
+			continue
+		}
+		if f.err != nil {
+			m.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
+		}
+		files[path] = f
 		changed = true
 	}
 	if changed || len(files) != len(known) {
@@ -180,9 +219,6 @@ func (m *Modules) replace(files map[string]*file) {
 func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *file {
 	f := &file{stamp: stampOf(info)}
 	f.module, f.err = m.load(ctx, path, f.stamp)
-	if f.err != nil {
-		m.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
-	}
 	return f
 }
 

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// deadLettersAt serves dead letter 17 of the pipeline orders: replays and drops find it and no other, and an edited
+// record must be valid for the agent, too.
+func deadLettersAt(t *testing.T) (url string) {
+	t.Helper()
+	const letters = "/v1/pipelines/orders/dead-letters"
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, body any) { json.NewEncoder(w).Encode(body) }
+	mux.HandleFunc("GET "+letters+"/17", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, spec.DeadLetter{ID: 17, PipelineID: "orders", Record: json.RawMessage(`{"operation":"create"}`)})
+	})
+	mux.HandleFunc("PUT "+letters+"/17", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		answer(w, map[string]any{"code": 3, "message": "the operation is unknown"})
+	})
+	mux.HandleFunc("DELETE "+letters, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, rest.DeadLettersDropped{Dropped: 1})
+	})
+	mux.HandleFunc("POST /v1/pipelines/orders/dead-letter-replay", func(w http.ResponseWriter, r *http.Request) {
+		var request spec.ReplayRequest
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			t.Error(err)
+		}
+		answer(w, spec.Replay{PipelineID: "orders", Read: 1, Settled: 1, Cancelled: request.From == "first"})
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestDeadLettersThatAreNotThere names dead letters that do not exist: the others are replayed or dropped, and the exit
+// code is 1. Duplicates count once, and a cancelled replay need not reach all.
+func TestDeadLettersThatAreNotThere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := deadLettersAt(t)
+	const gone = "1 of the 2 dead letters named are not there"
+	for _, tt := range []struct {
+		args, want string
+		code       int
+	}{
+		{"dlq replay orders 17 99", gone, ExitRuntime},
+		{"dlq replay orders 17 17", "", ExitOK},
+		{"dlq replay orders 17 99 --from first", "", ExitOK},
+		{"dlq replay orders --all", "", ExitOK},
+		{"dlq drop orders 17 99", gone, ExitRuntime},
+		{"dlq drop orders 17 17", "", ExitOK},
+		{"dlq drop orders --all", "", ExitOK},
+		{"dlq drop orders", "no dead letters selected", ExitInvalid},
+		{"dlq drop orders 17 --all", "selected in several ways", ExitInvalid},
+	} {
+		var stdout, stderr bytes.Buffer
+		p := &Program{Stdout: &stdout, Stderr: &stderr}
+		code := Run(t.Context(), p, append(strings.Fields(tt.args), "--api.address", url))
+		if code != tt.code || !strings.Contains(stderr.String(), tt.want) || tt.want == "" && stderr.Len() > 0 {
+			t.Errorf("%s: code %d, want %d; %q, want %q", tt.args, code, tt.code, &stderr, tt.want)
+		}
+	}
+}
+
+// TestEditKeepsRefusedText edits a dead letter so that it is no JSON, and so that the agent refuses it. The error shows
+// the place, and the text of the editor is kept in a private file.
+func TestEditKeepsRefusedText(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	url := deadLettersAt(t)
+	for text, want := range map[string]string{
+		"{\n  \"operation\": crate\n}\n": "the record is not JSON: line 2, column 16: invalid character 'c'",
+		"{\"operation\":\"?\"}\n":        "the operation is unknown",
+		"":                               "the record is not JSON: line 1, column 1: unexpected end",
+	} {
+		if err := os.WriteFile("text", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		abs, err := filepath.Abs("text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		p := &Program{Stdout: &stdout, Stderr: &stderr, Environ: []string{"EDITOR=cp " + abs}}
+		code := Run(t.Context(), p, []string{"dlq", "edit", "orders", "17", "--api.address", url})
+		if code != ExitInvalid || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q: code %d, %q, want %q", text, code, &stderr, want)
+		}
+		kept := regexp.MustCompile(`--file (\S+)'`).FindStringSubmatch(stderr.String())
+		if kept == nil {
+			t.Fatalf("%q: no file is named in %q", text, &stderr)
+		}
+		content, err := os.ReadFile(kept[1])
+		if err != nil || string(content) != text {
+			t.Errorf("kept %q, %v; want %q", content, err, text)
+		}
+		if info, err := os.Stat(kept[1]); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the kept file: %v, %v; want mode 0600", info, err)
+		}
+	}
+	var stderr bytes.Buffer
+	p := &Program{Stdout: &bytes.Buffer{}, Stderr: &stderr}
+	if code := Run(t.Context(), p, []string{"dlq", "edit", "orders", "17", "--file", "text", "--api.address", url}); code !=
+		ExitInvalid || strings.Contains(stderr.String(), "--file") {
+		t.Errorf("with --file: code %d, %q; want no other file", code, &stderr)
+	}
+}
