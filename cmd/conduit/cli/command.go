@@ -80,14 +80,14 @@ func hint(c *ffcli.Command, word string) string {
 			}
 		}
 	}
-	if meant := elsewhere[Path(c)+" "+word]; meant != "" {
+	if meant := equivalents[Path(c)+" "+word]; meant != "" {
 		return fmt.Sprintf("; did you mean '%s'?", meant)
 	}
 	return ""
 }
 
-// elsewhere maps commands that do not exist, such as commands of Conduit, to their equivalents.
-var elsewhere = map[string]string{
+// equivalents maps commands that do not exist, such as commands of Conduit, to their equivalents.
+var equivalents = map[string]string{
 	"conduit connector-plugins": "conduit plugins ls",
 	"conduit connectors init":   "conduit plugins init",
 	"conduit connectors new":    "conduit plugins init",
