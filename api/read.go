@@ -282,11 +282,11 @@ func (w *walker) object(path string, t reflect.Type, depth int) error {
 			return fieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s appears twice", field))
 		}
 		seen[name] = true
-		of := fields[name]
+		fieldType := fields[name]
 		if fields == nil {
-			of = element(t, reflect.Map)
+			fieldType = element(t, reflect.Map)
 		}
-		if err := w.value(field, of, depth+1); err != nil {
+		if err := w.value(field, fieldType, depth+1); err != nil {
 			return err
 		}
 	}

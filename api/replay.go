@@ -76,11 +76,11 @@ func (s *deadLetterHandlers) CancelReplay(_ http.ResponseWriter, r *http.Request
 	return s.replay(r, func(id string) (spec.Replay, bool, error) { return s.Replays.Cancel(r.Context(), id) })
 }
 
-func (s *deadLetterHandlers) replay(r *http.Request, of func(id string) (spec.Replay, bool, error)) (any, error) {
+func (s *deadLetterHandlers) replay(r *http.Request, lookup func(id string) (spec.Replay, bool, error)) (any, error) {
 	if s.Replays == nil {
 		return nil, notFound()
 	}
-	status, ok, err := of(r.PathValue("id"))
+	status, ok, err := lookup(r.PathValue("id"))
 	if err == nil && !ok {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound,
 			"no dead letters of pipeline %.200q were replayed since the agent started", r.PathValue("id"))

@@ -31,10 +31,10 @@ func keepSecrets(settings, old map[string]string, at string) (map[string]string,
 // keepAllSecrets is like Keep for all settings of p, which replaces old.
 func keepAllSecrets(p, old *spec.Pipeline, field naming) error {
 	before := map[string]map[string]string{}
-	eachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
+	eachSettings(old.Clone(), func(owner, _ string, settings *map[string]string) { before[owner] = *settings })
 	var failed error
-	eachSettings(p, func(of, at string, settings *map[string]string) {
-		kept, err := keepSecrets(*settings, before[of], field(at))
+	eachSettings(p, func(owner, at string, settings *map[string]string) {
+		kept, err := keepSecrets(*settings, before[owner], field(at))
 		if err != nil && failed == nil {
 			failed = err
 		}
@@ -43,8 +43,8 @@ func keepAllSecrets(p, old *spec.Pipeline, field naming) error {
 	return failed
 }
 
-// eachSettings calls do for all settings of p. of is the id of their owner, and at their JSON pointer.
-func eachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
+// eachSettings calls do for all settings of p. owner is the id of what has them, and at their JSON pointer.
+func eachSettings(p *spec.Pipeline, do func(owner, at string, settings *map[string]string)) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
 		do("/connectors/"+c.ID, at+"/settings", &c.Settings)
@@ -54,8 +54,8 @@ func eachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]
 	do(deadLetterQueuePath, deadLetterQueuePath+"/settings", &p.DeadLetterQueue.Settings)
 }
 
-func eachProcessor(of, at string, all []spec.Processor, do func(of, at string, settings *map[string]string)) {
+func eachProcessor(owner, at string, all []spec.Processor, do func(owner, at string, settings *map[string]string)) {
 	for i := range all {
-		do(of+"/processors/"+all[i].ID, at+"/processors/"+strconv.Itoa(i)+"/settings", &all[i].Settings)
+		do(owner+"/processors/"+all[i].ID, at+"/processors/"+strconv.Itoa(i)+"/settings", &all[i].Settings)
 	}
 }

@@ -56,12 +56,12 @@ func rename(v any, t reflect.Type) any {
 		fields := fieldsOf(t)
 		out := make(map[string]any, len(v))
 		for name, value := range v {
-			of := element(t, reflect.Map)
+			valueType := element(t, reflect.Map)
 			if fields != nil {
 				name = named(fields, name)
-				of = fields[name]
+				valueType = fields[name]
 			}
-			out[name] = rename(value, of)
+			out[name] = rename(value, valueType)
 		}
 		return out
 	case []any:

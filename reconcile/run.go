@@ -155,11 +155,11 @@ func (n *launch) finish() {
 }
 
 // discard tears down a prepared run or amendment that is not needed after all.
-func (n *launch) discard(of interface{ Discard(ctx context.Context) }) {
+func (n *launch) discard(prepared interface{ Discard(ctx context.Context) }) {
 	n.loop.mail.async(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.loop.base), discardTimeout)
 		defer cancel()
-		of.Discard(ctx)
+		prepared.Discard(ctx)
 	}, n.abandoned)
 }
 

@@ -194,8 +194,8 @@ func (d *document) prepare(pipeline map[string]any, at string) {
 	}
 }
 
-func (d *document) prepareProcessors(of map[string]any, at string) {
-	processors, _ := of["processors"].([]any)
+func (d *document) prepareProcessors(owner map[string]any, at string) {
+	processors, _ := owner["processors"].([]any)
 	for i, item := range processors {
 		if processor, ok := item.(map[string]any); ok {
 			d.prepareProcessor(processor, fmt.Sprintf("%s/processors/%d", at, i))

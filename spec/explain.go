@@ -19,33 +19,33 @@ func checkSchema(r *report, fields map[string]any) {
 // explain reports v in words that include a remedy.
 func explain(r *report, fields map[string]any, v schemas.Violation) {
 	at := v.InstancePointer
-	name, of := lastToken(at), subject(fields, at)
+	name, owner := lastToken(at), subject(fields, at)
 	value := schemas.AtPointer(fields, at)
 	switch v.Keyword {
 	case "required":
-		r.add(at+"/"+v.Property, SeverityError, CodeRequired, "%s has no %s: %s", of, v.Property, advice(v.Property))
+		r.add(at+"/"+v.Property, SeverityError, CodeRequired, "%s has no %s: %s", owner, v.Property, advice(v.Property))
 	case "additionalProperties":
 		r.addName(at, SeverityError, CodeUnknown, "%s has no field %q%s (fields: %s)",
-			of, v.Property, texts.Hint(v.Property, v.Want), strings.Join(v.Want, ", "))
+			owner, v.Property, texts.Hint(v.Property, v.Want), strings.Join(v.Want, ", "))
 	case "type":
-		explainType(r, at, of, value, v.Want)
+		explainType(r, at, owner, value, v.Want)
 	case "enum":
 		r.add(at, SeverityError, CodeInvalid, "%s of %s must be %s, not %q%s",
-			name, of, strings.Join(v.Want, " or "), fmt.Sprint(value), texts.Hint(fmt.Sprint(value), v.Want))
+			name, owner, strings.Join(v.Want, " or "), fmt.Sprint(value), texts.Hint(fmt.Sprint(value), v.Want))
 	case "minLength", "pattern":
-		explainText(r, at, of, value)
+		explainText(r, at, owner, value)
 	case "maxLength":
 		r.add(at, SeverityError, CodeTooLong, "%s of %s is %d characters long, the maximum is %s",
-			name, of, len([]rune(fmt.Sprint(value))), strings.Join(v.Want, ""))
+			name, owner, len([]rune(fmt.Sprint(value))), strings.Join(v.Want, ""))
 	case "minimum":
-		r.add(at, SeverityError, CodeInvalid, "%s of %s must be at least %s, not %v", name, of,
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be at least %s, not %v", name, owner,
 			strings.Join(v.Want, ""), value)
 	default:
-		r.add(at, SeverityError, CodeInvalid, "%s is not valid: %s", of, v.Message)
+		r.add(at, SeverityError, CodeInvalid, "%s is not valid: %s", owner, v.Message)
 	}
 }
 
-func explainType(r *report, at, of string, value any, want []string) {
+func explainType(r *report, at, owner string, value any, want []string) {
 	name := lastToken(at)
 	switch {
 	case inSettings(at):
@@ -53,33 +53,33 @@ func explainType(r *report, at, of string, value any, want []string) {
 		r.add(at, SeverityError, CodeInvalid,
 			"setting %q of %s must be a single value, not %s: write its parts as separate settings, like "+
 				"%s.part: value",
-			name, of, kind(value), name)
+			name, owner, kind(value), name)
 	case want[0] == "boolean":
-		r.add(at, SeverityError, CodeInvalid, "%s of %s must be true or false without quotes, not %q", name, of,
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be true or false without quotes, not %q", name, owner,
 			fmt.Sprint(value))
 	case want[0] == "integer":
-		r.add(at, SeverityError, CodeInvalid, "%s of %s must be a whole number without quotes, not %q", name, of,
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be a whole number without quotes, not %q", name, owner,
 			fmt.Sprint(value))
 	default:
-		r.add(at, SeverityError, CodeInvalid, "%s must be %s, not %s", described(name, of), kinds[want[0]], kind(value))
+		r.add(at, SeverityError, CodeInvalid, "%s must be %s, not %s", described(name, owner), kinds[want[0]], kind(value))
 	}
 }
 
 // explainText reports an empty text or a text with invalid characters.
-func explainText(r *report, at, of string, value any) {
+func explainText(r *report, at, owner string, value any) {
 	name, text := lastToken(at), fmt.Sprint(value)
 	switch {
 	case name == "settings":
-		r.add(at, SeverityError, CodeInvalid, "%s has a setting without a name", of)
+		r.add(at, SeverityError, CodeInvalid, "%s has a setting without a name", owner)
 	case name == "instances":
-		r.add(at, SeverityError, CodeInvalid, "instances of %s must be a number from 1 to 64, or all, not %q", of, text)
+		r.add(at, SeverityError, CodeInvalid, "instances of %s must be a number from 1 to 64, or all, not %q", owner, text)
 	case name == "age":
-		r.add(at, SeverityError, CodeInvalid, "age of %s must be a duration such as 24h or 1h30m, not %q", of, text)
+		r.add(at, SeverityError, CodeInvalid, "age of %s must be a duration such as 24h or 1h30m, not %q", owner, text)
 	case text == "":
-		r.add(at, SeverityError, CodeRequired, "%s has no %s: %s", of, name, advice(name))
+		r.add(at, SeverityError, CodeRequired, "%s has no %s: %s", owner, name, advice(name))
 	default:
 		r.add(at, SeverityError, CodeInvalid, "%s %q of %s may contain only letters, digits and - _ : .", name, text,
-			of)
+			owner)
 	}
 }
 
@@ -115,11 +115,11 @@ func kind(value any) string {
 }
 
 // described describes the value called name, which is an item of a list if name is a number.
-func described(name, of string) string {
+func described(name, owner string) string {
 	if i, err := strconv.Atoi(name); err == nil {
-		return fmt.Sprintf("item %d in %s", i+1, of)
+		return fmt.Sprintf("item %d in %s", i+1, owner)
 	}
-	return name + " of " + of
+	return name + " of " + owner
 }
 
 // subject describes the innermost pipeline, connector, processor or dead-letter queue on the path of the pointer at.

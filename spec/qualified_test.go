@@ -21,7 +21,7 @@ func TestMeanings(t *testing.T) {
 }
 
 func TestClash(t *testing.T) {
-	of := func(id string, connectors ...string) *spec.Pipeline {
+	pipeline := func(id string, connectors ...string) *spec.Pipeline {
 		p := &spec.Pipeline{ID: id}
 		for _, c := range connectors {
 			p.Connectors = append(p.Connectors, spec.Connector{ID: c})
@@ -32,12 +32,12 @@ func TestClash(t *testing.T) {
 		p, other *spec.Pipeline
 		want     string
 	}{
-		{of("a", "b"), of("b", "a"), ""},
-		{of("a", "b:c"), of("a:b", "c"), "a+b:c a:b+c"},
-		{of("a:b", "x", "c"), of("a", "b:c"), "a:b+c a+b:c"},
-		{of("a:b", "c"), of("a", "b:d"), ""},
-		{of("a", "s", "b:dead-letter-queue"), of("a:b", "c"), "a+b:dead-letter-queue a:b+dead-letter-queue"},
-		{of("a:b", "c"), of("a", "b:dead-letter-queue"), "a:b+dead-letter-queue a+b:dead-letter-queue"},
+		{pipeline("a", "b"), pipeline("b", "a"), ""},
+		{pipeline("a", "b:c"), pipeline("a:b", "c"), "a+b:c a:b+c"},
+		{pipeline("a:b", "x", "c"), pipeline("a", "b:c"), "a:b+c a+b:c"},
+		{pipeline("a:b", "c"), pipeline("a", "b:d"), ""},
+		{pipeline("a", "s", "b:dead-letter-queue"), pipeline("a:b", "c"), "a+b:dead-letter-queue a:b+dead-letter-queue"},
+		{pipeline("a:b", "c"), pipeline("a", "b:dead-letter-queue"), "a:b+dead-letter-queue a+b:dead-letter-queue"},
 	} {
 		got := ""
 		clash := c.p.Clash(func(id string) []*spec.Pipeline {

@@ -92,9 +92,9 @@ func References(p *Pipeline) []Reference {
 func eachText(p *Pipeline, do func(path, what string, text *string)) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], fmt.Sprintf("/connectors/%d", i)
-		of := fmt.Sprintf("connector %q", c.ID)
-		do(at+"/plugin", "plugin of "+of, &c.Plugin)
-		eachSetting(at, of, c.Settings, do)
+		owner := fmt.Sprintf("connector %q", c.ID)
+		do(at+"/plugin", "plugin of "+owner, &c.Plugin)
+		eachSetting(at, owner, c.Settings, do)
 		eachProcessor(at, c.Processors, do)
 	}
 	eachProcessor("", p.Processors, do)
@@ -105,16 +105,16 @@ func eachText(p *Pipeline, do func(path, what string, text *string)) {
 
 func eachProcessor(at string, all []Processor, do func(path, what string, text *string)) {
 	for i := range all {
-		at, of := fmt.Sprintf("%s/processors/%d", at, i), fmt.Sprintf("processor %q", all[i].ID)
-		do(at+"/plugin", "plugin of "+of, &all[i].Plugin)
-		eachSetting(at, of, all[i].Settings, do)
+		at, owner := fmt.Sprintf("%s/processors/%d", at, i), fmt.Sprintf("processor %q", all[i].ID)
+		do(at+"/plugin", "plugin of "+owner, &all[i].Plugin)
+		eachSetting(at, owner, all[i].Settings, do)
 	}
 }
 
-func eachSetting(at, of string, settings map[string]string, do func(path, what string, text *string)) {
+func eachSetting(at, owner string, settings map[string]string, do func(path, what string, text *string)) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		value := settings[name]
-		do(at+"/settings/"+schemas.EscapePointer(name), fmt.Sprintf("setting %q of %s", name, of), &value)
+		do(at+"/settings/"+schemas.EscapePointer(name), fmt.Sprintf("setting %q of %s", name, owner), &value)
 		settings[name] = value
 	}
 }

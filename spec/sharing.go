@@ -176,13 +176,13 @@ func dividedByNumber(plugin string, values map[string]string) bool {
 }
 
 // DivideSource returns the settings with which instance, counted from 1, reads its part of a source.
-func DivideSource(plugin string, values map[string]string, instance int, of Instances) map[string]string {
-	if !dividedByNumber(plugin, values) || !of.Several() {
+func DivideSource(plugin string, values map[string]string, instance int, total Instances) map[string]string {
+	if !dividedByNumber(plugin, values) || !total.Several() {
 		return values
 	}
 	var own []string
 	for i, prefix := range strings.Split(values[prefixesSetting], ",") {
-		if i%of.Number() == instance-1 {
+		if i%total.Number() == instance-1 {
 			own = append(own, prefix)
 		}
 	}
@@ -191,11 +191,11 @@ func DivideSource(plugin string, values map[string]string, instance int, of Inst
 
 // numbered adds the number of instances to the settings of a source that reads a different part with a different
 // number.
-func numbered(plugin string, values map[string]string, of Instances) map[string]string {
-	if !dividedByNumber(plugin, values) || !of.Several() {
+func numbered(plugin string, values map[string]string, total Instances) map[string]string {
+	if !dividedByNumber(plugin, values) || !total.Several() {
 		return values
 	}
-	return withSetting(values, "/instances", string(of)) // no setting has a slash
+	return withSetting(values, "/instances", string(total)) // no setting has a slash
 }
 
 func withSetting(values map[string]string, name, value string) map[string]string {

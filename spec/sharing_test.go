@@ -16,10 +16,10 @@ func faultText(f *sharingFault) string {
 	return f.Setting + ": " + f.Message
 }
 
-func checkFaults(t *testing.T, got, want string, of ...any) {
+func checkFaults(t *testing.T, got, want string, inputs ...any) {
 	t.Helper()
 	if want == "" && got != "" || !strings.HasPrefix(got, want) {
-		t.Errorf("%v: %q, want %q", of, got, want)
+		t.Errorf("%v: %q, want %q", inputs, got, want)
 	}
 }
 
@@ -82,8 +82,8 @@ func TestDivideSource(t *testing.T) {
 			t.Errorf("instance %d has the settings %v", instance, got)
 		}
 	}
-	for plugin, of := range map[string]Instances{"s3": "1", "kafka": "2", "standalone:s3": "2"} {
-		if got := DivideSource(plugin, values, 1, of); !maps.Equal(got, values) {
+	for plugin, total := range map[string]Instances{"s3": "1", "kafka": "2", "standalone:s3": "2"} {
+		if got := DivideSource(plugin, values, 1, total); !maps.Equal(got, values) {
 			t.Errorf("the settings of %s are divided", plugin)
 		}
 	}

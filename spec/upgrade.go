@@ -57,8 +57,8 @@ func upgradeDocument(root *yaml.Node) error {
 }
 
 // upgradeProcessors rewrites the processors of a pipeline or connector.
-func upgradeProcessors(of *yaml.Node) error {
-	return upgradeList(of, "processors", func(p *yaml.Node) error {
+func upgradeProcessors(owner *yaml.Node) error {
+	return upgradeList(owner, "processors", func(p *yaml.Node) error {
 		for i := 0; i+1 < len(p.Content); i += 2 {
 			if p.Content[i].Value == "type" && fieldOf(p, "plugin") == nil {
 				p.Content[i].Value = "plugin"

@@ -44,9 +44,9 @@ type Resolution struct {
 	Pipeline *spec.Pipeline
 	Secrets  redact.Redactor // knows the values of the references, and the secret settings
 
-	// Hopeless says that a retry cannot resolve some reference, for example because a variable is not set. A missing
+	// Permanent says that a retry cannot resolve some reference, for example because a variable is not set. A missing
 	// file may still be written, and a file system may respond again.
-	Hopeless bool
+	Permanent bool
 
 	files map[string]digest // from which values were taken
 }
@@ -73,7 +73,7 @@ func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolutio
 	}
 	var problems []spec.Problem
 	resolved.Pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
-	resolved.Hopeless = len(problems) > unread
+	resolved.Permanent = len(problems) > unread
 	if resolved.Pipeline != nil {
 		for _, settings := range resolved.Pipeline.EachSettings() {
 			resolved.Secrets.AddSettings(settings)

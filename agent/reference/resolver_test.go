@@ -53,7 +53,7 @@ func TestRecall(t *testing.T) {
 }
 
 // Problems that a retry may fix are distinguished from those that it cannot.
-func TestHopeless(t *testing.T) {
+func TestPermanent(t *testing.T) {
 	t.Setenv("SET", "x")
 	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
 	r := &Resolver{Kinds: spec.ReferenceKinds{Env(), File(), Credential()}, Log: slog.New(slog.DiscardHandler),
@@ -65,8 +65,8 @@ func TestHopeless(t *testing.T) {
 		}}}
 	missing := filepath.Join(t.TempDir(), "missing")
 	for settings, want := range map[string]struct {
-		problems int
-		hopeless bool
+		problems  int
+		permanent bool
 	}{
 		"${SET}":                                {0, false},
 		"${UNSET_HERE}":                         {1, true},
@@ -79,13 +79,13 @@ func TestHopeless(t *testing.T) {
 	} {
 		p := spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a", Settings: map[string]string{"s": settings}}}}
 		resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: p})
-		if len(problems) != want.problems || resolved.Hopeless != want.hopeless {
-			t.Errorf("%s: hopeless %v, %v", settings, resolved.Hopeless, problems)
+		if len(problems) != want.problems || resolved.Permanent != want.permanent {
+			t.Errorf("%s: permanent %v, %v", settings, resolved.Permanent, problems)
 		}
 	}
 	two := spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "a",
 		Settings: map[string]string{"a": "${file:" + missing + "}", "b": "${UNSET_HERE}"}}}}
-	if resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: two}); !resolved.Hopeless ||
+	if resolved, problems := r.Resolve(t.Context(), &spec.Declaration{Pipeline: two}); !resolved.Permanent ||
 		len(problems) != 2 {
 		t.Errorf("a file that is missing hides a variable that is not set: %v", problems)
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	maxEnds    = 2     // ends in a row before records are written one at a time
-	maxSingle  = 2     // ends at the same record, written alone, before it is refused
-	outOfWoods = 20000 // settled records after which earlier ends are forgotten
+	maxEnds     = 2     // ends in a row before records are written one at a time
+	maxSingle   = 2     // ends at the same record, written alone, before it is refused
+	forgetAfter = 20000 // settled records after which earlier ends are forgotten
 )
 
 // Guard records, over the runs of pipelines, at which records the processes of destinations ended. The zero Guard is
@@ -90,7 +90,7 @@ func (g *Guard) passed(id string, n int) {
 		return
 	}
 	s.settled = true
-	if s.passed += n; s.passed > outOfWoods {
+	if s.passed += n; s.passed > forgetAfter {
 		delete(g.suspects, id)
 	}
 }

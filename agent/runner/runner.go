@@ -146,7 +146,7 @@ func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.R
 	resolved, problems := r.References.Resolve(ctx, d)
 	if len(problems) > 0 {
 		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
-		if resolved.Hopeless {
+		if resolved.Permanent {
 			err = engine.Permanent(err)
 		}
 		return nil, r.located(d, err, func(*spec.Pipeline) []spec.Problem { return problems })

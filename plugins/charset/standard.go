@@ -59,10 +59,10 @@ var singleByte = []string{"ibm866", "iso-8859-2", "iso-8859-3",
 // Standard returns the encoding with this label, or nil if it is unknown.
 func Standard(label string) *Encoding {
 	name := strings.ToLower(strings.Trim(label, "\t\n\f\r "))
-	for of, others := range labels {
+	for canonical, others := range labels {
 		for other := range strings.SplitSeq(others, " ") {
 			if other == name {
-				name = of
+				name = canonical
 			}
 		}
 	}

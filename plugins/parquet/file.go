@@ -164,8 +164,8 @@ func (s *shredder) row(table *column, row map[string]any) (parquet.Row, error) {
 		n += len(values)
 	}
 	values := make(parquet.Row, 0, n)
-	for _, of := range s.leaves {
-		values = append(values, of...)
+	for _, cells := range s.leaves {
+		values = append(values, cells...)
 	}
 	return values, s.err
 }

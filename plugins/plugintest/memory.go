@@ -18,7 +18,7 @@ type Memory struct {
 // Context returns ctx with an environment whose buffers use m.
 func (m *Memory) Context(ctx context.Context) context.Context {
 	return sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.DiscardHandler),
-		Buffer: func() sdk.Buffer { return &buffer{of: m} }})
+		Buffer: func() sdk.Buffer { return &buffer{memory: m} }})
 }
 
 // Used returns how many bytes are in use.
@@ -29,8 +29,8 @@ func (m *Memory) Most() int64 { return m.most.Load() }
 
 // buffer is one user of a Memory.
 type buffer struct {
-	of   *Memory
-	held atomic.Int64
+	memory *Memory
+	held   atomic.Int64
 }
 
 // Take implements sdk.Buffer.
@@ -45,13 +45,14 @@ func (b *buffer) Take(n int) bool {
 // Add implements sdk.Buffer.
 func (b *buffer) Add(n int) {
 	b.held.Add(int64(n))
-	used := b.of.used.Add(int64(n))
-	for most := b.of.most.Load(); used > most && !b.of.most.CompareAndSwap(most, used); most = b.of.most.Load() {
+	used := b.memory.used.Add(int64(n))
+	for most := b.memory.most.Load(); used > most && !b.memory.most.CompareAndSwap(most, used); {
+		most = b.memory.most.Load()
 	}
 }
 
 // Room implements sdk.Buffer.
-func (b *buffer) Room() int { return int(max(0, b.of.Bytes-b.of.used.Load())) }
+func (b *buffer) Room() int { return int(max(0, b.memory.Bytes-b.memory.used.Load())) }
 
 // Close implements sdk.Buffer.
-func (b *buffer) Close() { b.of.used.Add(-b.held.Swap(0)) }
+func (b *buffer) Close() { b.memory.used.Add(-b.held.Swap(0)) }

@@ -429,7 +429,7 @@ func plainDebezium(r record.Record) ([]record.Record, error) {
 	return []record.Record{r}, nil
 }
 
-func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
+func pick[T any](rnd *rand.Rand, choices ...T) T { return choices[rnd.IntN(len(choices))] }
 
 func randomValue(rnd *rand.Rand, depth int) any {
 	switch n := rnd.IntN(16); {

@@ -10,12 +10,12 @@ import (
 
 // predecessor returns the stage of c with this id whose state the processor may take over, or nil if there is none. The
 // result does not depend on what c does meanwhile.
-func (c *Chain) predecessor(id string, of sdk.Processor) *stage {
-	if _, ok := of.(sdk.Successor); !ok || c == nil {
+func (c *Chain) predecessor(id string, successor sdk.Processor) *stage {
+	if _, ok := successor.(sdk.Successor); !ok || c == nil {
 		return nil
 	}
 	i := slices.IndexFunc(c.stages, func(s *stage) bool {
-		return s.id == id && len(s.workers) == 1 && reflect.TypeOf(s.workers[0].processor) == reflect.TypeOf(of)
+		return s.id == id && len(s.workers) == 1 && reflect.TypeOf(s.workers[0].processor) == reflect.TypeOf(successor)
 	})
 	if i < 0 {
 		return nil

@@ -29,10 +29,10 @@ type Skips struct {
 
 // Add records that an item is skipped because of err. It reports whether this is new: the item was not skipped before,
 // or for another reason.
-func (s *Skips) Add(of string, err error) bool {
+func (s *Skips) Add(item string, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.index(of); i >= 0 {
+	if i := s.index(item); i >= 0 {
 		news := s.all[i].Error != err.Error()
 		s.all[i].Error = err.Error()
 		return news
@@ -40,23 +40,23 @@ func (s *Skips) Add(of string, err error) bool {
 	if len(s.all) == keptSkips {
 		s.all = slices.Delete(s.all, 0, 1)
 	}
-	s.all = append(s.all, Skip{Of: of, Error: err.Error(), Since: time.Now()})
+	s.all = append(s.all, Skip{Of: item, Error: err.Error(), Since: time.Now()})
 	return true
 }
 
 // Remove records that an item is no longer skipped. It reports whether it was.
-func (s *Skips) Remove(of string) bool {
+func (s *Skips) Remove(item string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.index(of)
+	i := s.index(item)
 	if i >= 0 {
 		s.all = slices.Delete(s.all, i, i+1)
 	}
 	return i >= 0
 }
 
-func (s *Skips) index(of string) int {
-	return slices.IndexFunc(s.all, func(o Skip) bool { return o.Of == of })
+func (s *Skips) index(item string) int {
+	return slices.IndexFunc(s.all, func(o Skip) bool { return o.Of == item })
 }
 
 // List returns the skipped items, newest first and at most as many as a Report has.

@@ -10,13 +10,14 @@ import (
 func TestMemoryOfObjects(t *testing.T) {
 	raw := record.Record{Position: record.Position("1"), After: record.Raw([]byte("x"))}
 	object := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{})}
-	of := func(all ...record.Record) int { b := record.NewBatch(all); return b.Memory() - b.Size() }
-	if of(raw) <= 0 || of(object) <= of(raw) || of(raw, object, raw) != 2*of(raw)+of(object) {
-		t.Errorf("%d, %d and together %d bytes", of(raw), of(object), of(raw, object, raw))
+	overhead := func(all ...record.Record) int { b := record.NewBatch(all); return b.Memory() - b.Size() }
+	if overhead(raw) <= 0 || overhead(object) <= overhead(raw) ||
+		overhead(raw, object, raw) != 2*overhead(raw)+overhead(object) {
+		t.Errorf("%d, %d and together %d bytes", overhead(raw), overhead(object), overhead(raw, object, raw))
 	}
 	joined, err := record.Join([]*record.Batch{record.NewBatch([]record.Record{raw, object}),
 		record.NewBatch([]record.Record{object})})
-	if err != nil || joined.Memory()-joined.Size() != of(raw)+2*of(object) {
+	if err != nil || joined.Memory()-joined.Size() != overhead(raw)+2*overhead(object) {
 		t.Errorf("%d bytes joined, %v", joined.Memory()-joined.Size(), err)
 	}
 	wire, err := record.NewBatch([]record.Record{raw, raw}).AppendWire(nil, 0, 2)

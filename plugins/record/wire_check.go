@@ -78,9 +78,9 @@ type weight struct{ bytes, entries int }
 // weights are the approximate bytes of memory of the decoded parts of a message, in addition to their text.
 var weights = [...]int{anEntry: 32, aStruct: 48, aMember: 64, aValue: 24, aList: 24}
 
-func (w *weight) add(of kind) {
-	w.bytes += weights[of]
-	if of == anEntry {
+func (w *weight) add(messageKind kind) {
+	w.bytes += weights[messageKind]
+	if messageKind == anEntry {
 		w.entries++
 	}
 }
@@ -125,9 +125,9 @@ var kinds = [...][7]kind{
 }
 
 // checkFields checks the message in buf[lo:hi], which is nested depth levels deep, and adds up its weight.
-func checkFields(buf []byte, lo, hi int, of kind, depth int, w *weight) error {
-	w.add(of)
-	if of == aValue {
+func checkFields(buf []byte, lo, hi int, messageKind kind, depth int, w *weight) error {
+	w.add(messageKind)
+	if messageKind == aValue {
 		depth++
 	}
 	if depth > maxDepth {
@@ -135,10 +135,10 @@ func checkFields(buf []byte, lo, hi int, of kind, depth int, w *weight) error {
 	}
 	f := fields{b: buf, at: lo, end: hi}
 	for f.next() {
-		if f.typ != typeBytes || f.num >= uint64(len(kinds[of])) {
+		if f.typ != typeBytes || f.num >= uint64(len(kinds[messageKind])) {
 			continue
 		}
-		switch field := kinds[of][f.num]; field {
+		switch field := kinds[messageKind][f.num]; field {
 		case unchecked:
 		case text:
 			if !utf8.Valid(buf[f.lo:f.hi]) {

@@ -26,8 +26,8 @@ type Cache struct {
 
 // answers are the cached answers to one kind of request.
 type answers[K comparable, V any] struct {
-	of    map[K]V
-	bytes int // bytes of the cached schemas
+	entries map[K]V
+	bytes   int // bytes of the cached schemas
 }
 
 type createKey struct {
@@ -81,7 +81,7 @@ func (c *Cache) Codec(ctx context.Context, subject string, version int) (*Codec,
 func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V], key K, ask func() (V, error)) (V,
 	error) {
 	c.mu.Lock()
-	v, ok := a.of[key]
+	v, ok := a.entries[key]
 	c.mu.Unlock()
 	if ok {
 		return v, nil
@@ -92,12 +92,12 @@ func remember[K comparable, V interface{ size() int }](c *Cache, a *answers[K, V
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a.of == nil || len(a.of) >= maxCached || a.bytes+v.size() > maxCachedBytes {
-		a.of, a.bytes = map[K]V{}, 0
+	if a.entries == nil || len(a.entries) >= maxCached || a.bytes+v.size() > maxCachedBytes {
+		a.entries, a.bytes = map[K]V{}, 0
 	}
-	if _, known := a.of[key]; !known {
+	if _, known := a.entries[key]; !known {
 		a.bytes += v.size()
 	}
-	a.of[key] = v
+	a.entries[key] = v
 	return v, nil
 }

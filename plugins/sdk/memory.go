@@ -55,8 +55,8 @@ type Buffer interface {
 // NewBuffer returns a buffer for a connector, which closes it in Teardown. The buffer is unlimited if the host sets no
 // limit.
 func NewBuffer(ctx context.Context) Buffer {
-	if of := EnvFrom(ctx).Buffer; of != nil {
-		return of()
+	if newBuffer := EnvFrom(ctx).Buffer; newBuffer != nil {
+		return newBuffer()
 	}
 	return unbounded{}
 }

@@ -37,8 +37,8 @@ type answer struct {
 // maxAnswers limits the file, in bytes.
 const maxAnswers = 64 << 20
 
-// of returns the answer of the executable at path; nil: none.
-func (a *answers) of(path string) *answer {
+// lookup returns the answer of the executable at path; nil: none.
+func (a *answers) lookup(path string) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.load()

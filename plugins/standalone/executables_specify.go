@@ -70,7 +70,7 @@ func (f *file) outdated() bool {
 // specified returns f with its specification: the known one of this content, else that of a process. end ends that
 // process.
 func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()) {
-	known := e.answers.of(f.path)
+	known := e.answers.lookup(f.path)
 	if known.same(&f) && f.recall(known) {
 		return f, func() {}
 	}

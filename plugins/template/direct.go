@@ -280,11 +280,11 @@ func (compiler) index(args []parse.Node, extra []expression) expression {
 	if len(extra) > 0 || len(args) < 2 {
 		return nil
 	}
-	of, ok := args[0].(*parse.FieldNode)
+	root, ok := args[0].(*parse.FieldNode)
 	if !ok {
 		return nil
 	}
-	path := append([]string{}, of.Ident...)
+	path := append([]string{}, root.Ident...)
 	for _, a := range args[1:] {
 		s, ok := a.(*parse.StringNode)
 		if !ok {
@@ -293,7 +293,7 @@ func (compiler) index(args []parse.Node, extra []expression) expression {
 		path = append(path, s.Text)
 	}
 	e := field(path)
-	if e == nil || path[0] == "Operation" || path[0] == "Payload" && len(of.Ident) < 2 {
+	if e == nil || path[0] == "Operation" || path[0] == "Payload" && len(root.Ident) < 2 {
 		return nil
 	}
 	return func(r *record.Record) (value, bool) {

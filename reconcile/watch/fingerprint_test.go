@@ -11,7 +11,7 @@ import (
 
 func TestPrint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	of := func() fingerprint.Print {
+	current := func() fingerprint.Print {
 		t.Helper()
 		fi, err := os.Stat(path)
 		if err != nil {
@@ -34,8 +34,8 @@ func TestPrint(t *testing.T) {
 		}
 	}
 	set()
-	first := of()
-	if again := of(); again != first {
+	first := current()
+	if again := current(); again != first {
 		t.Errorf("nothing changed, but the print: %+v, %+v", first, again)
 	}
 	changes := map[string]func(){
@@ -46,18 +46,18 @@ func TestPrint(t *testing.T) {
 		"times set back after a change of the same size": func() { nextTick(t, path); write("two"); set() },
 	}
 	for name, change := range changes {
-		before := of()
+		before := current()
 		change()
-		if of() == before {
+		if current() == before {
 			t.Errorf("%s: the print is the same", name)
 		}
 	}
 	now := time.Now()
-	if p := of(); p.Certain(now) || !p.Certain(now.Add(time.Minute)) {
+	if p := current(); p.Certain(now) || !p.Certain(now.Add(time.Minute)) {
 		t.Errorf("%+v is certain now: %v, and in a minute: %v", p, p.Certain(now), p.Certain(now.Add(time.Minute)))
 	}
 	write("now")
-	if p := of(); p.Quiet(time.Now(), time.Minute) || !p.Quiet(time.Now().Add(2*time.Minute), time.Minute) ||
+	if p := current(); p.Quiet(time.Now(), time.Minute) || !p.Quiet(time.Now().Add(2*time.Minute), time.Minute) ||
 		!p.Quiet(time.Unix(0, 0), time.Minute) {
 		t.Errorf("quiet is wrong for %+v", p)
 	}

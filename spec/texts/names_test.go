@@ -41,17 +41,17 @@ func ids(t *rapid.T, label string) string {
 // Different triples have different elements, and each is a path element that every file system accepts.
 func TestElementsAreInjective(t *testing.T) {
 	safe := regexp.MustCompile(`^[a-z0-9_%!+~-][a-z0-9_.%!+~-]*$`)
-	of := map[string][3]string{}
+	owners := map[string][3]string{}
 	rapid.Check(t, func(t *rapid.T) {
 		triple := [3]string{ids(t, "pipeline"), ids(t, "connector"), ids(t, "processor")}
 		name := texts.PathElement(triple[:]...)
 		if !safe.MatchString(name) || len(name) > 200 {
 			t.Fatalf("%q has the element %q of %d bytes", triple, name, len(name))
 		}
-		if other, taken := of[name]; taken && other != triple {
+		if other, taken := owners[name]; taken && other != triple {
 			t.Fatalf("%q and %q have the same element %q", other, triple, name)
 		}
-		of[name] = triple
+		owners[name] = triple
 	})
 }
 
@@ -72,25 +72,25 @@ func TestWord(t *testing.T) {
 		t.Errorf("Word of a plain id is %q, want shop-out", got)
 	}
 	allowed := regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
-	of := map[string]string{}
+	owners := map[string]string{}
 	for _, id := range []string{"shop:out", "shop-out", "a:b:c", "a-b:c", "a:b-c", "a:b/c", "a-b-c", "", ":", "-", "/",
 		"-:", strings.Repeat("a", 128) + ":" + strings.Repeat("b", 120)} {
 		word := texts.Word(id)
-		if !allowed.MatchString(word) || of[word] != "" {
-			t.Errorf("%q has the word %q, as has %q", id, word, of[word])
+		if !allowed.MatchString(word) || owners[word] != "" {
+			t.Errorf("%q has the word %q, as has %q", id, word, owners[word])
 		}
-		of[word] = id
+		owners[word] = id
 	}
 }
 
 func TestWordsAreInjective(t *testing.T) {
-	of := map[string]string{}
+	owners := map[string]string{}
 	rapid.Check(t, func(t *rapid.T) {
 		id := ids(t, "pipeline") + ":" + ids(t, "connector")
 		word := texts.Word(id)
-		if other, taken := of[word]; taken && other != id {
+		if other, taken := owners[word]; taken && other != id {
 			t.Fatalf("%q and %q have the same word %q", other, id, word)
 		}
-		of[word] = id
+		owners[word] = id
 	})
 }

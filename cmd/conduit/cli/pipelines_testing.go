@@ -145,8 +145,8 @@ func loadTests(p *Program, path string) ([]spec.Parsed, *dryrun.File, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
 	}
-	of, _ := dryrun.PipelineFile(path)
-	pipelines, err := loadPipelines(p, of)
+	tested, _ := dryrun.PipelineFile(path)
+	pipelines, err := loadPipelines(p, tested)
 	return pipelines, tests, err
 }
 

@@ -28,7 +28,7 @@ type RecordIDs struct {
 
 // recordPiece identifies a record, or one of several records with the same position.
 type recordPiece struct {
-	of     string // see OriginOf
+	origin string // see OriginOf
 	number uint64 // index among consecutive pieces with the same origin
 }
 
@@ -36,11 +36,11 @@ type recordPiece struct {
 // records that processors made from it. A record made from a window has the position of the last record in the window,
 // and that record may be in several windows; the result then includes the start of the window.
 func OriginOf(r *record.Record) string {
-	of := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
+	origin := r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
 	if window := r.Metadata.Get(record.KeyWindowStart); window != "" {
-		of += "\x00" + window
+		origin += "\x00" + window
 	}
-	return of
+	return origin
 }
 
 // IDs returns the ids of the records that follow the last settled one.
@@ -49,8 +49,8 @@ func (s *RecordIDs) IDs(records []record.Record) []RecordID {
 	s.given = s.given[:0]
 	before := s.last
 	for i := range records {
-		p := recordPiece{of: OriginOf(&records[i])}
-		if p.of == before.of {
+		p := recordPiece{origin: OriginOf(&records[i])}
+		if p.origin == before.origin {
 			p.number = before.number + 1
 		}
 		ids[i], before = p.id(), p
@@ -60,7 +60,7 @@ func (s *RecordIDs) IDs(records []record.Record) []RecordID {
 }
 
 func (p recordPiece) id() (id RecordID) {
-	text := []byte(p.of)
+	text := []byte(p.origin)
 	if p.number > 0 {
 		text = binary.AppendUvarint(append(text, 0), p.number)
 	}

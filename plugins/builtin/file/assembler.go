@@ -211,16 +211,16 @@ func (a *assembler) whole(p *pending, line piece) (done piece, ok bool) {
 }
 
 // open begins a piece with another one.
-func (a *assembler) open(of *pending, p, with *piece) {
+func (a *assembler) open(holder *pending, p, with *piece) {
 	*p = *with
 	p.open = true
 	if a.held.add(len(p.text)) {
-		of.ends, a.ends = true, true
+		holder.ends, a.ends = true, true
 	}
 }
 
 // add adds text to a piece.
-func (a *assembler) add(of *pending, p *piece, separator, text []byte) {
+func (a *assembler) add(holder *pending, p *piece, separator, text []byte) {
 	n := len(separator) + len(text)
 	if p.omitted > 0 || len(p.text)+n > maxLine {
 		a.held.free(len(p.text))
@@ -230,7 +230,7 @@ func (a *assembler) add(of *pending, p *piece, separator, text []byte) {
 	}
 	p.text, p.borrowed = append(append(p.text, separator...), text...), false
 	if a.held.add(n) {
-		of.ends, a.ends = true, true
+		holder.ends, a.ends = true, true
 	}
 }
 
@@ -326,7 +326,7 @@ func (a *assembler) assemble(s *single, to *maker, from place, line []byte) {
 		p := s.position()
 		to.addTo(l.lane, l.created, &p, s.start, l.text)
 	default:
-		from.head = s.identity.of(s.head, from.offset)
+		from.head = s.identity.hashBefore(s.head, from.offset)
 		p := piece{place: from, distance: distance, first: s.start, created: l.created, text: l.text, borrowed: true}
 		if done, ok := a.take(l.lane, &p, l.partial, s.grew); ok {
 			a.finished(s, to, l.lane, &done)

@@ -292,8 +292,8 @@ func (h *history) check() {
 		if !slices.IsSortedFunc(r.Metadata, func(a, b record.Field) int { return strings.Compare(a.Key, b.Key) }) {
 			h.t.Errorf("record %d has unsorted metadata %v", i, r.Metadata)
 		}
-		of := r.Metadata.Get("file.path") + " " + stream
-		got[of] = append(got[of], string(text))
+		key := r.Metadata.Get("file.path") + " " + stream
+		got[key] = append(got[key], string(text))
 	}
 	for _, c := range h.logs {
 		for _, stream := range []string{"stdout", "stderr", ""} {

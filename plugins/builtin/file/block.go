@@ -127,7 +127,7 @@ func (b *block) Records() []record.Record {
 		i := bytes.IndexByte(text, '\n')
 		p.before.add(text[:i+1])
 		p.offset, p.line = p.offset+int64(i)+1, p.line+1
-		p.head = identity.of(b.head, p.offset)
+		p.head = identity.hashBefore(b.head, p.offset)
 		to.add(&p, p.line, text[:i:i])
 		text = text[i+1:]
 	}

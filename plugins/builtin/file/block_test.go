@@ -152,7 +152,7 @@ func TestLinesOfSeveralFiles(t *testing.T) {
 	at := len(all) / 2
 	again := until(t, len(files), open(t, dir, all[at].Position).reading(r, func(record.Lines) {}))
 	for path, text := range want {
-		of := func(all []record.Record) (got string) {
+		joined := func(all []record.Record) (got string) {
 			for _, r := range all {
 				if after, _ := r.After.Raw(); r.Metadata.Get("file.path") == path {
 					got += string(after) + "\n"
@@ -160,10 +160,10 @@ func TestLinesOfSeveralFiles(t *testing.T) {
 			}
 			return got
 		}
-		if got := of(all); got != text {
+		if got := joined(all); got != text {
 			t.Errorf("%s: other lines", path)
 		}
-		if got := of(all[:at+1]) + of(again); !strings.HasSuffix(got, "end\n") || len(got) < len(text) {
+		if got := joined(all[:at+1]) + joined(again); !strings.HasSuffix(got, "end\n") || len(got) < len(text) {
 			t.Errorf("%s: other lines after resuming", path)
 		}
 	}
@@ -312,11 +312,11 @@ func TestWriteLinesLikeRecords(t *testing.T) {
 				if info, err := os.Stat(one); err == nil {
 					size += uint64(info.Size())
 				}
-				written := func(of func() (int, error)) (int, error) {
+				written := func(attempt func() (int, error)) (int, error) {
 					if limit {
 						defer limitFileSize(t, size)()
 					}
-					return of()
+					return attempt()
 				}
 				all := recordsOf(text)
 				n, err := written(func() (int, error) { return records.Write(t.Context(), all) })

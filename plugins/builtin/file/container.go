@@ -29,8 +29,8 @@ const (
 func containerOf(path string) (m record.Metadata) {
 	m.Set(keyPath, path)
 	path = filepath.Clean(path)
-	if of := podLog(path); of != nil {
-		return append(m, of...)
+	if pod := podLog(path); pod != nil {
+		return append(m, pod...)
 	}
 	name, isLog := strings.CutSuffix(filepath.Base(path), ".log")
 	if !isLog {
@@ -50,8 +50,8 @@ func containerOf(path string) (m record.Metadata) {
 	}
 	m.Set(keyContainerID, parts[2][i+1:])
 	if target, err := os.Readlink(path); err == nil {
-		if of := podLog(target); of != nil {
-			return append(m, of...)
+		if pod := podLog(target); pod != nil {
+			return append(m, pod...)
 		}
 	}
 	m.Set(keyContainer, parts[2][:i])

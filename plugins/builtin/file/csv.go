@@ -15,7 +15,7 @@ const keyCSV = "csv.error"
 
 // table is the header of the open file of CSV. Each file begins with its own, unless the settings name the columns.
 type table struct {
-	of   *content // the file; nil: none was read yet
+	file *content // the file; nil: none was read yet
 	read *csv.Table
 	err  error // why there is none
 }
@@ -26,7 +26,7 @@ func (s *single) isHeader(line []byte) bool {
 	if s.csv == nil || s.csv.Columns() != nil || s.start != 1 || !s.beginsFile(line) {
 		return false
 	}
-	s.table.of = s.file
+	s.table.file = s.file
 	s.table.read, s.table.err = s.csv.Header(line)
 	return s.table.err == nil
 }
@@ -48,8 +48,8 @@ func (s *single) columns() (*csv.Table, error) {
 	if fixed := s.csv.Columns(); fixed != nil {
 		return fixed, nil
 	}
-	if s.table.of != s.file {
-		s.table.of = s.file
+	if s.table.file != s.file {
+		s.table.file = s.file
 		s.table.read, s.table.err = s.readHeader()
 	}
 	return s.table.read, s.table.err

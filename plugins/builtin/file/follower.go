@@ -555,8 +555,8 @@ func isRotated[V any](path string, known map[string]V) bool {
 		rotatedDate().ReplaceAllString(strings.TrimSuffix(name, ext), "") + ext,
 		name, // compressed
 	} {
-		for _, of := range []string{dir + base, dir + base + packed} {
-			if _, ok := known[of]; ok && of != path {
+		for _, original := range []string{dir + base, dir + base + packed} {
+			if _, ok := known[original]; ok && original != path {
 				return true
 			}
 		}

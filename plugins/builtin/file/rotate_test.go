@@ -51,8 +51,8 @@ func wantAll(t *testing.T, path string, n int) {
 	s := open(t, filepath.Dir(path), nil)
 	byFile := map[string][]string{}
 	for _, r := range s.read(n) {
-		of := r.Metadata.Get("file.path")
-		byFile[of] = append(byFile[of], texts([]record.Record{r})...)
+		origin := r.Metadata.Get("file.path")
+		byFile[origin] = append(byFile[origin], texts([]record.Record{r})...)
 	}
 	var got []string
 	files := make([]string, 0, len(byFile))

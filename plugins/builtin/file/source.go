@@ -412,7 +412,7 @@ func (s *single) records(most int, prefix []byte) []record.Record {
 		if s.isHeader(line) {
 			continue
 		}
-		r := to.add(&place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.of(s.head, s.offset),
+		r := to.add(&place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.hashBefore(s.head, s.offset),
 			switches: s.switches, before: s.before}, s.start, line)
 		if s.csv != nil {
 			s.structure(r, line)
@@ -428,7 +428,7 @@ func (s *single) records(most int, prefix []byte) []record.Record {
 func (s *single) position() place {
 	p := s.previous
 	if s.offset > 0 || !p.isKnown() {
-		p = place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.of(s.head, s.offset),
+		p = place{offset: s.offset, line: s.line, inode: s.inode, head: s.identity.hashBefore(s.head, s.offset),
 			switches: s.switches, before: s.before}
 	}
 	if s.assembler != nil {
@@ -443,8 +443,9 @@ type headIdentity struct {
 	size int64 // of the hashed beginning
 }
 
-// of returns the hash of the beginning of a file, as far as it is before the offset. head has the first headBytes.
-func (h *headIdentity) of(head []byte, offset int64) uint64 {
+// hashBefore returns the hash of the beginning of a file, as far as it is before the offset. head has the first
+// headBytes.
+func (h *headIdentity) hashBefore(head []byte, offset int64) uint64 {
 	if size := min(offset, headBytes); h.size != size || size == 0 {
 		h.hash, h.size = headHash(head, offset), size
 	}

@@ -316,11 +316,11 @@ func TestEndlessLineAtTheEnd(t *testing.T) {
 }
 
 // leavesOut checks that the source reports the omitted data, and the reason.
-func (s *source) leavesOut(of, why string) {
+func (s *source) leavesOut(item, why string) {
 	s.t.Helper()
 	r := s.Source.(sdk.Reporter).Progress()
-	if len(r.Skipped) == 0 || r.Skipped[0].Of != of || !strings.Contains(r.Skipped[0].Error, why) {
-		s.t.Errorf("left out: %v, want %s: %s", r.Skipped, of, why)
+	if len(r.Skipped) == 0 || r.Skipped[0].Of != item || !strings.Contains(r.Skipped[0].Error, why) {
+		s.t.Errorf("left out: %v, want %s: %s", r.Skipped, item, why)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 type known struct{ outcomes []outcome }
 
 type outcome struct {
-	of  string // see common.OriginOf
-	err error  // nil: written
+	origin string // see common.OriginOf
+	err    error  // nil: written
 }
 
 // keep stores the outcomes of records. They directly follow the refused one.
@@ -25,7 +25,7 @@ func (k *known) keep(records []record.Record, outcomes []error) {
 // replay returns the number of records at the beginning of records that are written, and why the next one is refused,
 // if that is known.
 func (k *known) replay(records []record.Record) (n int, err error) {
-	for n < len(records) && n < len(k.outcomes) && k.outcomes[n].of == common.OriginOf(&records[n]) {
+	for n < len(records) && n < len(k.outcomes) && k.outcomes[n].origin == common.OriginOf(&records[n]) {
 		if err = k.outcomes[n].err; err != nil {
 			k.outcomes = k.outcomes[n+1:]
 			return n, err

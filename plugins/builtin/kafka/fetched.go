@@ -15,7 +15,7 @@ import (
 
 // fetched holds messages of a partition that the client returned and Read has not returned yet.
 type fetched struct {
-	of         *partition
+	partition  *partition
 	assignment int // of the partition, when the client returned them
 	messages   []*kgo.Record
 }
@@ -47,7 +47,7 @@ func (s *Source) take() (records []record.Record, err error) {
 		f := &s.fetched[0]
 		messages := f.messages[:min(len(f.messages), left)]
 		f.messages = f.messages[len(messages):]
-		p, current := f.of, f.of.assigned && !f.of.revoked && f.of.assignment == f.assignment
+		p, current := f.partition, f.partition.assigned && !f.partition.revoked && f.partition.assignment == f.assignment
 		if len(f.messages) == 0 || !current {
 			*f = fetched{}
 			s.fetched = s.fetched[1:]

@@ -32,10 +32,10 @@ func missing(p *partition, at, start int64) error {
 }
 
 // gap returns the error for messages that are missing. With gap: continue it returns nil, and the status names them.
-func (s *Source) gap(of string, missing error) error {
+func (s *Source) gap(skipped string, missing error) error {
 	if s.settings.Gap == "continue" {
 		s.log.Warn("messages are missing, continuing with the oldest message", "err", missing)
-		s.skips.Add(of, missing)
+		s.skips.Add(skipped, missing)
 		return nil
 	}
 	return fmt.Errorf("cannot continue: %w; %s", missing, howToGoOn)

@@ -123,8 +123,8 @@ func (s *Source) drain(ctx context.Context, lost map[string][]int32) {
 }
 
 // inFlight reports whether the partitions have unacknowledged records. The caller holds mu.
-func (s *state) inFlight(of map[string][]int32) bool {
-	for topic, numbers := range of {
+func (s *state) inFlight(partitions map[string][]int32) bool {
+	for topic, numbers := range partitions {
 		for _, n := range numbers {
 			if p := s.parts[topicPartition{topic, n}]; p != nil && p.acked < p.delivered {
 				return true

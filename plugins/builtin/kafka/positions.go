@@ -24,8 +24,8 @@ type hash [16]byte
 
 // piece is a record, or one of several records that processors made from one record and that share its position.
 type piece struct {
-	of     string // see common.OriginOf
-	number uint64 // index among consecutive pieces with the same of
+	origin string // see common.OriginOf
+	number uint64 // index among consecutive pieces with the same origin
 	hash   hash
 }
 
@@ -34,11 +34,11 @@ func (o *once) pieces(records []record.Record) []piece {
 	all := make([]piece, len(records))
 	before := o.last
 	for i := range records {
-		p := piece{of: common.OriginOf(&records[i])}
-		if p.of == before.of {
+		p := piece{origin: common.OriginOf(&records[i])}
+		if p.origin == before.origin {
 			p.number = before.number + 1
 		}
-		text := []byte(p.of)
+		text := []byte(p.origin)
 		if p.number > 0 {
 			text = binary.AppendUvarint(append(text, 0), p.number)
 		}

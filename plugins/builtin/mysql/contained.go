@@ -34,7 +34,7 @@ func (c *contained) Connect(ctx context.Context) (made driver.Conn, err error) {
 	if !ok {
 		return nil, errors.Join(errors.New("cannot use the driver of MySQL: it lacks methods"), inner.Close())
 	}
-	return &containedConn{driverConn: s, of: c}, nil
+	return &containedConn{driverConn: s, connector: c}, nil
 }
 
 // explain replaces the error of the driver with the peer's violation of the protocol, if there was one.
@@ -66,8 +66,8 @@ type driverConn interface {
 
 type containedConn struct {
 	driverConn
-	of     *contained
-	broken bool // by a panic
+	connector *contained
+	broken    bool // by a panic
 }
 
 // ended recovers from a panic. Every method that reads answers defers it.
@@ -77,7 +77,7 @@ func (c *containedConn) ended(err *error) {
 		return
 	}
 	if *err != nil {
-		*err = c.of.explain(*err)
+		*err = c.connector.explain(*err)
 	}
 }
 

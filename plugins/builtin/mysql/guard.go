@@ -103,7 +103,7 @@ const waitStates = "'Writing to net', 'Sending to client', 'Reading from net', '
 
 // waits queries whether a session waits for this end or has ended. If end is set, it kills a session that waits. If it
 // cannot connect, waits returns true, unless the server has no room for another session.
-func (s *server) waits(ctx context.Context, of *session, end bool) bool {
+func (s *server) waits(ctx context.Context, target *session, end bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	db, err := s.open(ctx)
@@ -113,12 +113,12 @@ func (s *server) waits(ctx context.Context, of *session, end bool) bool {
 	defer func() { _ = db.Close() }()
 	waits, host := false, ""
 	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT command = 'Sleep' OR coalesce(state, '') IN (%s), host FROM "+
-		"information_schema.processlist WHERE id = %d", waitStates, of.id)).Scan(&waits, &host)
-	if err != nil || host != of.host {
+		"information_schema.processlist WHERE id = %d", waitStates, target.id)).Scan(&waits, &host)
+	if err != nil || host != target.host {
 		return !errors.As(err, new(*mysql.MySQLError))
 	}
 	if waits && end {
-		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", of.id)) // otherwise the server notices by itself eventually
+		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", target.id)) // otherwise the server notices by itself eventually
 	}
 	return waits
 }

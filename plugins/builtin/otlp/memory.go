@@ -18,12 +18,12 @@ const (
 var errNesting = errors.New("its messages are nested too deeply")
 
 // protobufMemory estimates the memory of a message in bytes.
-func protobufMemory(b []byte, of protoreflect.MessageDescriptor, depth int) (memory int, err error) {
+func protobufMemory(b []byte, descriptor protoreflect.MessageDescriptor, depth int) (memory int, err error) {
 	if depth > maxNesting {
 		return 0, errNesting
 	}
 	memory = messageMemory
-	fields := of.Fields()
+	fields := descriptor.Fields()
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {

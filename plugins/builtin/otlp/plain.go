@@ -45,8 +45,8 @@ type plain struct {
 
 // named is the template of an attribute.
 type named struct {
-	name string
-	of   *template.Template
+	name  string
+	value *template.Template
 }
 
 func newPlain(s *plainSettings) (p *plain, err error) {
@@ -131,7 +131,7 @@ func (p *plain) item(r *record.Record) (i *item, err error) {
 
 func (p *plain) keyValues(setting string, all []named, r *record.Record) (made []*otlpcommon.KeyValue, err error) {
 	for _, one := range all {
-		text, err := p.text(setting, one.of, r)
+		text, err := p.text(setting, one.value, r)
 		if err != nil {
 			return nil, err
 		}

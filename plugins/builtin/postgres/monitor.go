@@ -34,7 +34,7 @@ type monitor struct {
 
 // snapshotProgress is the progress of reading the rows of a table.
 type snapshotProgress struct {
-	of             string
+	table          string
 	rows           atomic.Int64
 	total, resumed int64
 	started        time.Time
@@ -46,11 +46,11 @@ func (p *snapshotProgress) finish()        { p.done.Store(true) }
 
 // snapshotOf starts the progress of a table with the number of rows read earlier.
 func (m *monitor) snapshotOf(t *pg.Table, rows int64) *snapshotProgress {
-	p := &snapshotProgress{of: t.ID(), total: t.Estimate, resumed: rows, started: time.Now()}
+	p := &snapshotProgress{table: t.ID(), total: t.Estimate, resumed: rows, started: time.Now()}
 	p.rows.Store(rows)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.snapshots = append(slices.DeleteFunc(m.snapshots, func(o *snapshotProgress) bool { return o.of == p.of }), p)
+	m.snapshots = append(slices.DeleteFunc(m.snapshots, func(o *snapshotProgress) bool { return o.table == p.table }), p)
 	return p
 }
 
@@ -88,7 +88,7 @@ func (m *monitor) report() progress.Report {
 	r.SetAge(m.newest, m.current)
 	for _, p := range m.snapshots {
 		if !p.done.Load() {
-			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total,
+			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.table, Rows: p.rows.Load(), Total: p.total,
 				Resumed: p.resumed, StartedAt: p.started})
 		}
 	}

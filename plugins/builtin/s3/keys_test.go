@@ -314,8 +314,9 @@ func onceByKey(t *testing.T, seed uint64, name ...string) {
 			for _, p := range payloads {
 				all = append(all, p)
 				i := slices.IndexFunc(records, func(r record.Record) bool { raw, _ := r.After.Raw(); return string(raw) == p })
-				if of := records[i].Metadata.Get(record.KeyCollection); name[1] != "data" && !strings.Contains(key, of+"/") {
-					t.Errorf("%s: record %s of %s is in %s", when, p, of, key)
+				collection := records[i].Metadata.Get(record.KeyCollection)
+				if name[1] != "data" && !strings.Contains(key, collection+"/") {
+					t.Errorf("%s: record %s of %s is in %s", when, p, collection, key)
 				}
 			}
 		}

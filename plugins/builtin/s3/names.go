@@ -86,7 +86,7 @@ func (d *Destination) groups(items []item) (groups [][]item, n int, err error) {
 	for _, group := range groups {
 		byTable := map[*parquet.Table]int{}
 		for _, it := range group {
-			t := d.tables.of(it.name, it.Record)
+			t := d.tables.lookup(it.name, it.Record)
 			g, ok := byTable[t]
 			if !ok {
 				g = len(divided)

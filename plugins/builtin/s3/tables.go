@@ -53,8 +53,8 @@ func (t *tables) open(ctx context.Context) {
 	}
 }
 
-// of returns the table of a record.
-func (t *tables) of(name string, r *record.Record) *parquet.Table {
+// lookup returns the table of a record.
+func (t *tables) lookup(name string, r *record.Record) *parquet.Table {
 	k := tableKey{name, r.Metadata.Get(record.KeyCollection)}
 	table := t.known[k]
 	if table == nil {

@@ -567,7 +567,7 @@ func TestFrames(t *testing.T) {
 	const both = "{{ .Operation }} {{ .Payload.After.a }}"
 	for name, c := range map[string]struct {
 		settings      []string
-		of            record.Record
+		input         record.Record
 		want, refused string // one of them is set
 	}{
 		"raw":                 {nil, some("a b")[0], "a b", ""},
@@ -588,7 +588,7 @@ func TestFrames(t *testing.T) {
 		"template that fails": {[]string{"frame", "{{ .Payload.After.b }}"}, object, "", "the template of frame"},
 	} {
 		d := destination(t, append(c.settings, "address", "tcp://"+addr)...)
-		n, err := d.Write(t.Context(), []record.Record{c.of})
+		n, err := d.Write(t.Context(), []record.Record{c.input})
 		switch {
 		case c.refused == "" && (n != 1 || err != nil):
 			t.Errorf("%s: wrote %d: %v", name, n, err)

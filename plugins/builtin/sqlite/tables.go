@@ -43,19 +43,19 @@ func (c *Capture) list(ctx context.Context, conn *sql.Conn) (l list, err error) 
 	captures := capturesIn(types)
 	l.refused = map[string]string{}
 	for name, typ := range types {
-		of, owned := ownerOf(name, virtual)
+		parent, owned := ownerOf(name, virtual)
 		switch {
 		case strings.HasPrefix(name, "sqlite_"):
 		case typ == "virtual":
 			l.refused[name] = "a virtual table has no changes: capture the table with its content instead"
 		case typ == "view":
 			l.refused[name] = "a view has no changes: capture its tables instead"
-		case typ == "shadow" || owned && of.known:
+		case typ == "shadow" || owned && parent.known:
 			l.refused[name] = "it stores the content of a virtual table, to which programs could no longer write"
 		case owned:
 			l.refused[name] = fmt.Sprintf("it may store the content of virtual table %s of module %s, to which "+
-				"programs could no longer write: rename the table to capture it", of.table,
-				of.module)
+				"programs could no longer write: rename the table to capture it", parent.table,
+				parent.module)
 			l.unclear = append(l.unclear, name)
 		case isNote(name, c.Table) || slices.ContainsFunc(captures, func(table string) bool {
 			return isNote(name, table)
@@ -103,7 +103,7 @@ type owner struct {
 }
 
 // ownerOf returns the virtual table that stores its content in the named table, if there is one.
-func ownerOf(name string, virtual map[string]string) (of owner, ok bool) {
+func ownerOf(name string, virtual map[string]string) (parent owner, ok bool) {
 	name = strings.ToLower(name)
 	for table, module := range virtual {
 		end, begins := strings.CutPrefix(name, table+"_")
@@ -112,7 +112,7 @@ func ownerOf(name string, virtual map[string]string) (of owner, ok bool) {
 			return owner{table, module, known}, true
 		}
 	}
-	return of, false
+	return parent, false
 }
 
 // noteTables are the name suffixes of the tables of a Capture.

@@ -164,15 +164,15 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*syslog.Me
 	m := &syslog.Message{Time: time.Now()}
 	var facility, severity string
 	for _, part := range []struct {
-		into *string
-		name string
-		of   *template.Template
+		into   *string
+		name   string
+		format *template.Template
 	}{
 		{&facility, "facility", d.parts.facility}, {&severity, "severity", d.parts.severity},
 		{&m.Host, "hostname", d.parts.host},
 		{&m.App, "appname", d.parts.app}, {&m.Process, "procid", d.parts.process}, {&m.ID, "msgid", d.parts.id},
 	} {
-		text, err := part.of.Append(&d.timeLimit, nil, r)
+		text, err := part.format.Append(&d.timeLimit, nil, r)
 		if err != nil {
 			return nil, fmt.Errorf("cannot execute the template of %s: %w", part.name, err)
 		}

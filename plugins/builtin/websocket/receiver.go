@@ -204,12 +204,12 @@ func acknowledge(c *conn, settled *atomic.Int64, changed notify.Signal) {
 // content is a received message, as the content of a request.
 type content struct{ records []record.Record }
 
-func newContent(text []byte, binary bool, of record.Metadata) *content {
+func newContent(text []byte, binary bool, shared record.Metadata) *content {
 	kind := "text"
 	if binary {
 		kind = "binary"
 	}
-	metadata := append(make(record.Metadata, 0, len(of)+2), of...)
+	metadata := append(make(record.Metadata, 0, len(shared)+2), shared...)
 	metadata.Set("websocket.type", kind)
 	metadata.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	return &content{[]record.Record{{Operation: record.OperationCreate, Metadata: metadata, After: record.Raw(text)}}}

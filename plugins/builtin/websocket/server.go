@@ -45,8 +45,8 @@ func (s *endpointSettings) listen(ctx context.Context, serve func(c *conn, r *ht
 	if config != nil {
 		config.NextProtos = []string{"http/1.1"} // a WebSocket begins with a request of HTTP/1.1
 	}
-	var of net.ListenConfig
-	l, err := of.Listen(ctx, "tcp", s.Address)
+	var listener net.ListenConfig
+	l, err := listener.Listen(ctx, "tcp", s.Address)
 	if err != nil {
 		return nil, sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
 	}

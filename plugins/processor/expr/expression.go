@@ -65,7 +65,7 @@ func (f fieldsRead) Visit(node *ast.Node) {
 		return
 	}
 	name, ok := member.Property.(*ast.StringNode)
-	if of, is := member.Node.(*ast.IdentifierNode); ok && is && of.Value == "after" {
+	if parent, is := member.Node.(*ast.IdentifierNode); ok && is && parent.Value == "after" {
 		f[name.Value] = struct{}{}
 	}
 }

@@ -98,18 +98,18 @@ type prefixer struct{ ipv4, ipv6 int } // lengths of the prefixes
 // hide takes an address alone, in brackets, with a port, with a zone, or with the length of a prefix.
 func (p prefixer) hide(text string) (string, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
-		return p.of(a).String(), nil
+		return p.firstAddress(a).String(), nil
 	}
 	if a, err := netip.ParseAddrPort(text); err == nil {
-		return netip.AddrPortFrom(p.of(a.Addr()), a.Port()).String(), nil
+		return netip.AddrPortFrom(p.firstAddress(a.Addr()), a.Port()).String(), nil
 	}
 	if a, err := netip.ParsePrefix(text); err == nil {
 		bits := min(a.Bits(), p.bits(a.Addr()))
-		return netip.PrefixFrom(p.of(a.Addr()), bits).String(), nil
+		return netip.PrefixFrom(p.firstAddress(a.Addr()), bits).String(), nil
 	}
 	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
 		if a, err := netip.ParseAddr(strings.TrimSuffix(inner, "]")); err == nil && a.Is6() {
-			return "[" + p.of(a).String() + "]", nil
+			return "[" + p.firstAddress(a).String() + "]", nil
 		}
 	}
 	return "", fmt.Errorf("it is not an IP address")
@@ -128,8 +128,8 @@ func (p prefixer) bits(a netip.Addr) int {
 	return p.ipv6
 }
 
-// of returns the first address of the network of a, without a zone, which names an interface of a host.
-func (p prefixer) of(a netip.Addr) netip.Addr {
+// firstAddress returns the first address of the network of a, without a zone, which names an interface of a host.
+func (p prefixer) firstAddress(a netip.Addr) netip.Addr {
 	network, _ := a.WithZone("").Prefix(p.bits(a)) // Configure has checked the lengths
 	return network.Addr()
 }

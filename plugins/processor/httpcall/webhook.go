@@ -200,12 +200,12 @@ func (p *processor) SchemaParts() schema.Parts {
 	if p.status != nil {
 		refs = append(refs, p.status)
 	}
-	parts, of := fieldref.PartsOf(refs...), p.url.Parts()
+	parts, request := fieldref.PartsOf(refs...), p.url.Parts()
 	if p.body != nil {
 		body := p.body.Parts()
-		of.Key, of.Payload = of.Key || body.Key, of.Payload || body.Payload
+		request.Key, request.Payload = request.Key || body.Key, request.Payload || body.Payload
 	}
-	return schema.Parts{Key: parts.Key || of.Key, Payload: parts.Payload || of.Payload}
+	return schema.Parts{Key: parts.Key || request.Key, Payload: parts.Payload || request.Payload}
 }
 
 // Process implements sdk.Processor.

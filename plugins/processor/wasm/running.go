@@ -15,8 +15,8 @@ type running struct {
 }
 
 // begin records that an instance runs, until end is called.
-func (m *Modules) begin(processorID string, of *module) (end func()) {
-	r := &running{processorID, of, time.Now()}
+func (m *Modules) begin(processorID string, loaded *module) (end func()) {
+	r := &running{processorID, loaded, time.Now()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running == nil {

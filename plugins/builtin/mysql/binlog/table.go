@@ -234,12 +234,12 @@ func (r *reader) charsets(columns []*Column) bool {
 }
 
 // values takes the values of each column of a type, ENUM or SET. It returns false if there are too many.
-func (t *Table) values(r *reader, of byte) bool {
+func (t *Table) values(r *reader, columnType byte) bool {
 	left := maxMembers
 	for i := range t.Columns {
 		left -= len(t.Columns[i].Values)
 	}
-	for _, c := range t.columns(func(typ byte) bool { return typ == of }) {
+	for _, c := range t.columns(func(typ byte) bool { return typ == columnType }) {
 		for n := r.length(); n > 0 && !r.failed; n-- {
 			if left--; left < 0 {
 				return false

@@ -82,11 +82,11 @@ func (s *sequences) known(req *kmsg.ProduceRequest) bool {
 			if err := b.ReadFrom(p.Records); err != nil || b.ProducerID < 0 {
 				continue
 			}
-			of := sequence{b.ProducerID, b.ProducerEpoch, t.Topic + string(t.TopicID[:]), p.Partition}
+			key := sequence{b.ProducerID, b.ProducerEpoch, t.Topic + string(t.TopicID[:]), p.Partition}
 			if b.FirstSequence == 0 {
-				s.seen[of] = true
+				s.seen[key] = true
 			}
-			all = all && s.seen[of]
+			all = all && s.seen[key]
 		}
 	}
 	return all
