@@ -298,6 +298,9 @@ func missing(pipeline string, named int, found int64) error {
 	if int64(named) <= found {
 		return nil
 	}
-	return fmt.Errorf("%d of the %s named are not there (they may have been replayed or dropped; "+
-		"'conduit dlq ls %s' lists the dead letters)", int64(named)-found, terminal.Count(named, "dead letter"), pipeline)
+	which := "the dead letter is not there"
+	if named > 1 {
+		which = fmt.Sprintf("%d of the %d dead letters are not there", int64(named)-found, named)
+	}
+	return fmt.Errorf("%s: replayed or dropped before? 'conduit dlq ls %s' lists the dead letters", which, pipeline)
 }

@@ -32,6 +32,9 @@ func deadLettersAt(t *testing.T) (url string) {
 	mux.HandleFunc("DELETE "+letters, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, rest.DeadLettersDropped{Dropped: 1})
 	})
+	mux.HandleFunc("DELETE /v1/pipelines/empty/dead-letters", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, rest.DeadLettersDropped{})
+	})
 	mux.HandleFunc("POST /v1/pipelines/orders/dead-letter-replay", func(w http.ResponseWriter, r *http.Request) {
 		var request spec.ReplayRequest
 		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
@@ -49,7 +52,7 @@ func deadLettersAt(t *testing.T) (url string) {
 func TestDeadLettersThatAreNotThere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := deadLettersAt(t)
-	const gone = "1 of the 2 dead letters named are not there"
+	const gone = "1 of the 2 dead letters are not there"
 	for _, tt := range []struct {
 		args, want string
 		code       int
@@ -60,6 +63,7 @@ func TestDeadLettersThatAreNotThere(t *testing.T) {
 		{"dlq replay orders --all", "", ExitOK},
 		{"dlq drop orders 17 99", gone, ExitRuntime},
 		{"dlq drop orders 17 17", "", ExitOK},
+		{"dlq drop empty 99", "the dead letter is not there", ExitRuntime},
 		{"dlq drop orders --all", "", ExitOK},
 		{"dlq drop orders", "no dead letters selected", ExitInvalid},
 		{"dlq drop orders 17 --all", "selected in several ways", ExitInvalid},
@@ -111,8 +115,8 @@ func TestEditKeepsRefusedText(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	p := &Program{Stdout: &bytes.Buffer{}, Stderr: &stderr}
-	if code := Run(t.Context(), p, []string{"dlq", "edit", "orders", "17", "--file", "text", "--api.address", url}); code !=
-		ExitInvalid || strings.Contains(stderr.String(), "--file") {
+	code := Run(t.Context(), p, []string{"dlq", "edit", "orders", "17", "--file", "text", "--api.address", url})
+	if code != ExitInvalid || strings.Contains(stderr.String(), "--file") {
 		t.Errorf("with --file: code %d, %q; want no other file", code, &stderr)
 	}
 }

@@ -137,7 +137,7 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 		// which is not deleted
 		"pipelines purge orders",
 		// which has none
-		"dlq ls orders", "dlq replay orders --all", "dlq cancel orders", "dlq drop orders 1", "dlq show orders 1",
+		"dlq ls orders", "dlq replay orders --all", "dlq cancel orders", "dlq drop orders --all", "dlq show orders 1",
 		"dlq edit orders 1",
 		"pipelines stop orders", "pipelines delete orders", "cluster status", "cluster members", "cluster drain",
 		"cluster resume",
