@@ -93,12 +93,12 @@ func known(err error) *rest.Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	var of *spec.Error
-	if !errors.As(err, &of) {
+	var failure *spec.Error
+	if !errors.As(err, &failure) {
 		return nil
 	}
-	return rest.Errorf(kinds[of.Kind], of.Code, "%s", of.Message).With("configPath", of.Field).
-		With("pipelineId", of.Pipeline).With("suggestion", of.Suggestion)
+	return rest.Errorf(kinds[failure.Kind], failure.Code, "%s", failure.Message).With("configPath", failure.Field).
+		With("pipelineId", failure.Pipeline).With("suggestion", failure.Suggestion)
 }
 
 // notFound returns the error for an unknown path.

@@ -110,23 +110,23 @@ func (s *connectorHandlers) shown(ctx context.Context, view *view, d *spec.Decla
 }
 
 // setRoute sets which records c gets and whether it is isolated, as far as the request says so.
-func setRoute(c *spec.Connector, of rest.ConnectorConfig) error {
-	if of.Condition != nil {
-		c.Condition = *of.Condition
+func setRoute(c *spec.Connector, config rest.ConnectorConfig) error {
+	if config.Condition != nil {
+		c.Condition = *config.Condition
 	}
-	if of.Default != nil {
-		c.Default = *of.Default
+	if config.Default != nil {
+		c.Default = *config.Default
 	}
-	if of.Isolate != nil {
-		c.Isolate = of.Isolate.Clone()
+	if config.Isolate != nil {
+		c.Isolate = config.Isolate.Clone()
 	}
 	switch {
-	case of.Isolated == nil:
-	case *of.Isolated && c.Isolate == nil:
+	case config.Isolated == nil:
+	case *config.Isolated && c.Isolate == nil:
 		c.Isolate = &spec.Isolation{}
-	case !*of.Isolated && of.Isolate != nil:
+	case !*config.Isolated && config.Isolate != nil:
 		return fieldError(rest.ReasonInvalid, "config.isolated", "isolated is false, but isolate has limits: leave one out")
-	case !*of.Isolated:
+	case !*config.Isolated:
 		c.Isolate = nil
 	}
 	c.Isolate.Normalize()
@@ -139,9 +139,9 @@ func (s *connectorHandlers) List(_ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	view, list, of := s.view(r), []rest.Connector{}, r.URL.Query().Get("pipelineId")
+	view, list, pipelineID := s.view(r), []rest.Connector{}, r.URL.Query().Get("pipelineId")
 	for i := range all {
-		if of != "" && of != all[i].Pipeline.ID {
+		if pipelineID != "" && pipelineID != all[i].Pipeline.ID {
 			continue
 		}
 		for j := range all[i].Pipeline.Connectors {

@@ -170,13 +170,13 @@ func TestBusy(t *testing.T) {
 // A request that waits for a pipeline to start or stop is answered at once when another request reverses it.
 func TestOverruled(t *testing.T) {
 	for _, action := range []struct {
-		of             spec.Status
+		status         spec.Status
 		path, opposite string
 	}{{spec.StatusStopped, "start", "stop"}, {spec.StatusRunning, "stop", "start"},
 		{spec.StatusRunning, "restart", "stop"}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.fromFile("a.yaml", pipelineOf("a", action.of))
+			w.fromFile("a.yaml", pipelineOf("a", action.status))
 			h := newServer(w).Handler()
 			w.frozen = true
 			answered := make(chan call, 1)

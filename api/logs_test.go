@@ -19,7 +19,7 @@ type fakeLines struct {
 }
 
 func (l *fakeLines) Read(ids []string, after int64, limit int) []spec.LogLine {
-	if of := strings.Join(ids, " "); of != "" && of != "orders orders:dead-letter-queue orders:shop orders:out" ||
+	if key := strings.Join(ids, " "); key != "" && key != "orders orders:dead-letter-queue orders:shop orders:out" ||
 		after >= 1 || limit < 1 || time.Now().Before(l.from) {
 		return []spec.LogLine{}
 	}

@@ -64,10 +64,10 @@ type processorHandlers struct{ shared }
 // List answers with all processors, or with the processors of the given parents.
 func (s *processorHandlers) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
-	view, list, of := s.view(r), []rest.Processor{}, r.URL.Query()["parentIds"]
+	view, list, parents := s.view(r), []rest.Processor{}, r.URL.Query()["parentIds"]
 	for i := range all {
 		for _, c := range processorChains(&all[i].Pipeline) {
-			if len(of) > 0 && !slices.Contains(of, c.Parent.ID) {
+			if len(parents) > 0 && !slices.Contains(parents, c.Parent.ID) {
 				continue
 			}
 			for j := range *c.List {

@@ -29,8 +29,8 @@ func TestRawLane(t *testing.T) {
 	conditional.Condition = `{{ eq .Metadata.a "b" }}`
 	isolated := lines
 	isolated.Isolate = &spec.Isolation{}
-	of := func(all ...spec.Connector) spec.Pipeline { return spec.Pipeline{Connectors: all} }
-	whole := of(in, lines)
+	pipeline := func(all ...spec.Connector) spec.Pipeline { return spec.Pipeline{Connectors: all} }
+	whole := pipeline(in, lines)
 	whole.Processors = processors
 	const (
 		off     = "off: processors or conditions look at the records"
@@ -40,28 +40,28 @@ func TestRawLane(t *testing.T) {
 		p    spec.Pipeline
 		want string
 	}{
-		"on":          {of(in, other, lines), "on"},
-		"one of two":  {of(in, records, lines), "on"},
-		"no source":   {of(other, lines), ""},
-		"a reference": {of(with(in, "path", "${IN}"), with(lines, "path", "${OUT}")), "on"},
-		"invalid":     {of(with(in, "start", "middle"), lines), ""},
+		"on":          {pipeline(in, other, lines), "on"},
+		"one of two":  {pipeline(in, records, lines), "on"},
+		"no source":   {pipeline(other, lines), ""},
+		"a reference": {pipeline(with(in, "path", "${IN}"), with(lines, "path", "${OUT}")), "on"},
+		"invalid":     {pipeline(with(in, "start", "middle"), lines), ""},
 
 		"processors":          {whole, off},
-		"of the source":       {of(processedSource, lines), off},
-		"a condition":         {of(in, conditional), off},
-		"groups":              {of(with(in, "multiline.start", "^x"), lines), "off: multiline.start groups the lines"},
-		"a batch of a source": {of(with(in, "sdk.batch.size", "9"), lines), "off: " + gathers},
-		"a delay of a source": {of(with(in, "sdk.batch.delay", "1s"), lines), "off: " + gathers},
-		"isolated":            {of(in, isolated), "off: destination out: its records wait in a log (isolate)"},
-		"no lines":            {of(in, records), "off: destination log: its connector has no lines"},
-		"own processor":       {of(in, processed), "off: destination out: processors look at the records"},
-		"a format": {of(in, with(lines, "sdk.record.format", "opencdc/json")),
+		"of the source":       {pipeline(processedSource, lines), off},
+		"a condition":         {pipeline(in, conditional), off},
+		"groups":              {pipeline(with(in, "multiline.start", "^x"), lines), "off: multiline.start groups the lines"},
+		"a batch of a source": {pipeline(with(in, "sdk.batch.size", "9"), lines), "off: " + gathers},
+		"a delay of a source": {pipeline(with(in, "sdk.batch.delay", "1s"), lines), "off: " + gathers},
+		"isolated":            {pipeline(in, isolated), "off: destination out: its records wait in a log (isolate)"},
+		"no lines":            {pipeline(in, records), "off: destination log: its connector has no lines"},
+		"own processor":       {pipeline(in, processed), "off: destination out: processors look at the records"},
+		"a format": {pipeline(in, with(lines, "sdk.record.format", "opencdc/json")),
 			"off: destination out: sdk.record.format is not a template of the payload alone"},
-		"a batch": {of(in, with(lines, "sdk.batch.size", "9")), "off: destination out: " + gathers},
-		"a delay": {of(in, with(lines, "sdk.batch.delay", "1s")), "off: destination out: " + gathers},
-		"a rate": {of(in, with(lines, "sdk.rate.perSecond", "9")),
+		"a batch": {pipeline(in, with(lines, "sdk.batch.size", "9")), "off: destination out: " + gathers},
+		"a delay": {pipeline(in, with(lines, "sdk.batch.delay", "1s")), "off: destination out: " + gathers},
+		"a rate": {pipeline(in, with(lines, "sdk.rate.perSecond", "9")),
 			"off: destination out: sdk.rate.perSecond limits the rate"},
-		"a path that is a template": {of(in, with(lines, "path", "{{ .Operation }}")),
+		"a path that is a template": {pipeline(in, with(lines, "path", "{{ .Operation }}")),
 			"off: destination out: path is a template"},
 	} {
 		got := c.RawLane(t.Context(), &one.p)

@@ -12,9 +12,9 @@ import (
 func TestWindowsThatSourcesDoNotAllow(t *testing.T) {
 	const early, giveUp = "processor.window_ends_early ", "connector.senders_give_up "
 	mqtt := map[string]string{"url": "${URL}", "topics": "t"}
-	with := func(of map[string]string, name, value string) map[string]string {
+	with := func(base map[string]string, name, value string) map[string]string {
 		all := map[string]string{name: value}
-		for k, v := range of {
+		for k, v := range base {
 			all[k] = v
 		}
 		return all

@@ -136,14 +136,14 @@ func (g *gate) Observes() bool { return len(g.tokens) > 0 }
 
 // Committed implements connector.Chain.
 func (g *gate) Committed(ctx context.Context, tokens []any) error {
-	of := map[connector.Chain][]any{}
+	groups := map[connector.Chain][]any{}
 	for _, t := range tokens {
 		if chain := g.tokens[t]; chain != nil {
 			delete(g.tokens, t)
-			of[chain] = append(of[chain], t)
+			groups[chain] = append(groups[chain], t)
 		}
 	}
-	for chain, tokens := range of {
+	for chain, tokens := range groups {
 		if err := chain.Committed(ctx, tokens); err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func (s plugins) Processors(
 	g.number = func(destination string) int {
 		return slices.IndexFunc(p.Routes(nil).Destinations, func(r spec.Route) bool { return r.ID == destination })
 	}
-	of := func(id string) []spec.Processor {
+	processors := func(id string) []spec.Processor {
 		i := indexOfConnector(p, id)
 		if i < 0 {
 			return nil
@@ -183,12 +183,12 @@ func (s plugins) Processors(
 			if r.place != atSource {
 				return "", nil
 			}
-			return r.connector, of(r.connector)
+			return r.connector, processors(r.connector)
 		}
 	default:
 		i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return p.QualifiedID(c.ID) == parent })
 		id := p.Connectors[i].ID
-		g.place, g.parent = atDestination, func(route) (string, []spec.Processor) { return id, of(id) }
+		g.place, g.parent = atDestination, func(route) (string, []spec.Processor) { return id, processors(id) }
 	}
 	return g, nil
 }

@@ -214,12 +214,12 @@ func (d *fakeDestination) Flush(context.Context) error { return nil }
 
 // fakes make runs of pipelines of fakes. Connectors and processors behave as their fields specify in every run.
 type fakes struct {
-	store    *memory
-	commits  *engine.Committer
-	stats    *measure.Pipeline
-	of       map[string]fake // by id
-	process  func(ctx context.Context) error
-	defaults map[string]string // of plugin out
+	store      *memory
+	commits    *engine.Committer
+	stats      *measure.Pipeline
+	connectors map[string]fake // by id
+	process    func(ctx context.Context) error
+	defaults   map[string]string // of plugin out
 
 	mu      sync.Mutex
 	running *engine.Pipeline
@@ -279,13 +279,13 @@ func (f *fakes) EachProcessor(_ string, do func(string, *processor.Stats)) {
 }
 
 func (f *fakes) Source(_ context.Context, plugin, id string) (connector.Source, error) {
-	s := &fakeSource{f.of[plugin]}
+	s := &fakeSource{f.connectors[plugin]}
 	s.stopped, s.stats = make(chan struct{}), f.stats.Source(id)
 	return s, nil
 }
 
 func (f *fakes) Destination(_ context.Context, plugin, _ string) (connector.Destination, error) {
-	return &fakeDestination{f.of[plugin]}, nil
+	return &fakeDestination{f.connectors[plugin]}, nil
 }
 
 func (*fakes) ByName(plugin string) string { return plugin }

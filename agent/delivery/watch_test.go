@@ -33,8 +33,8 @@ var declared = spec.Pipeline{
 		{ID: "in", Type: spec.TypeSource, Plugin: "in"}, {ID: "out", Type: spec.TypeDestination, Plugin: "out"}},
 }
 
-func newFakes(of map[string]fake) *fakes {
-	return &fakes{store: newMemory(), stats: &measure.Pipeline{}, of: of}
+func newFakes(connectors map[string]fake) *fakes {
+	return &fakes{store: newMemory(), stats: &measure.Pipeline{}, connectors: connectors}
 }
 
 // start starts an agent in the bubble, which ends with the test at the latest.
@@ -107,11 +107,11 @@ var errDown = errors.New("connection refused")
 func TestFailures(t *testing.T) {
 	down := func(context.Context) error { return errDown }
 	for name, tt := range map[string]struct {
-		of      map[string]fake
-		process func(context.Context) error
-		dlq     *spec.DeadLetterQueue // nil: any number of refusals is tolerated
-		by      time.Duration         // the time when the stall must be found
-		want    []string              // from then on, at any time
+		connectors map[string]fake
+		process    func(context.Context) error
+		dlq        *spec.DeadLetterQueue // nil: any number of refusals is tolerated
+		by         time.Duration         // the time when the stall must be found
+		want       []string              // from then on, at any time
 	}{
 		"all is well": {nil, nil, nil, time.Second, []string{""}},
 		"the destination hangs": {map[string]fake{"out": {write: hangs}}, nil, nil, 25 * time.Second,
@@ -161,7 +161,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFakes(tt.of)
+				f := newFakes(tt.connectors)
 				p := declared
 				if tt.dlq != nil {
 					p.DeadLetterQueue = *tt.dlq
@@ -317,7 +317,7 @@ func TestReports(t *testing.T) {
 		f := newFakes(nil)
 		var down atomic.Bool // also read by the fakes
 		down.Store(true)
-		f.of = map[string]fake{"in": {read: func(ctx context.Context, _ int) error {
+		f.connectors = map[string]fake{"in": {read: func(ctx context.Context, _ int) error {
 			for down.Load() {
 				f.stats.Source("p:in").Reports.Note("cannot connect, trying again: connection refused", time.Now())
 				if err := pause(ctx, 10*time.Second); err != nil {
@@ -414,10 +414,10 @@ func TestPatience(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakes(nil)
-				f.of = map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
+				f.connectors = map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
 					return pause(ctx, 2*time.Minute)
 				}}}
-				f.of["in"] = fake{read: func(ctx context.Context, next int) error { return pause(ctx, 30*time.Second) }}
+				f.connectors["in"] = fake{read: func(ctx context.Context, next int) error { return pause(ctx, 30*time.Second) }}
 				f.store.declare(declared)
 				f.defaults = settings
 				a := start(t, f)

@@ -75,14 +75,14 @@ type Record struct {
 }
 
 // value is a value of YAML whose numbers keep all their digits.
-type value struct{ of any }
+type value struct{ content any }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (v *value) UnmarshalYAML(node *yaml.Node) error {
-	if err := node.Decode(&v.of); err != nil {
+	if err := node.Decode(&v.content); err != nil {
 		return err
 	}
-	v.of = exact(node, v.of)
+	v.content = exact(node, v.content)
 	return nil
 }
 
@@ -202,8 +202,8 @@ func (t Record) record(n int) (r record.Record, err error) {
 			return r, err
 		}
 	}
-	for d, v := range map[*record.Data]any{&r.Key: t.Key.of, &r.Before: t.Payload.Before.of,
-		&r.After: t.Payload.After.of} {
+	for d, v := range map[*record.Data]any{&r.Key: t.Key.content, &r.Before: t.Payload.Before.content,
+		&r.After: t.Payload.After.content} {
 		if *d, err = data(v); err != nil {
 			return r, err
 		}

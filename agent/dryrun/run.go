@@ -184,13 +184,13 @@ func findConnector(id string, p *spec.Pipeline, typ spec.ConnectorType) (string,
 
 // compare returns the differences from the expectation.
 func (e *Expectation) compare(run *Run, p *spec.Pipeline) []Failure {
-	of, got, err := e.got(run, p)
+	place, got, err := e.got(run, p)
 	if err != nil {
 		return []Failure{{Message: err.Error()}}
 	}
 	var failures []Failure
 	fail := func(diff []string, format string, args ...any) {
-		failures = append(failures, Failure{of, fmt.Sprintf(format, args...), diff})
+		failures = append(failures, Failure{place, fmt.Sprintf(format, args...), diff})
 	}
 	if e.Count != nil && *e.Count != len(got) {
 		fail(nil, "%d records, want %d", len(got), *e.Count)
@@ -227,18 +227,18 @@ func (e *Expectation) compare(run *Run, p *spec.Pipeline) []Failure {
 	return failures
 }
 
-func (e *Expectation) got(run *Run, p *spec.Pipeline) (of string, got []record.Record, err error) {
+func (e *Expectation) got(run *Run, p *spec.Pipeline) (place string, got []record.Record, err error) {
 	if e.DeadLetters {
 		for _, l := range run.DeadLetters() {
 			got = append(got, l.Record)
 		}
 		return deadLetters, got, nil
 	}
-	if of, err = findConnector(e.Destination, p, spec.TypeDestination); err != nil {
+	if place, err = findConnector(e.Destination, p, spec.TypeDestination); err != nil {
 		return "", nil, err
 	}
-	got, _ = run.Delivered(of)
-	return of, got, nil
+	got, _ = run.Delivered(place)
+	return place, got, nil
 }
 
 func records(all []Record) []record.Record {

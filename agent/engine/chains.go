@@ -131,11 +131,11 @@ func (r *run) startTending(st stage) {
 	if !st.Tend() {
 		return
 	}
-	var of *sourceRun
+	var source *sourceRun
 	for _, s := range r.sources {
 		if s.stage == st {
-			of = s
+			source = s
 		}
 	}
-	r.start("tending the processors of "+st.ID, func(ctx context.Context) error { return r.tend(ctx, st, of) })
+	r.start("tending the processors of "+st.ID, func(ctx context.Context) error { return r.tend(ctx, st, source) })
 }

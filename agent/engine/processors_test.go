@@ -169,23 +169,23 @@ func TestProcessorsRunInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		d    *fakeDestination
-		of   string
-		want string
-		n    int
+		d      *fakeDestination
+		source string
+		want   string
+		n      int
 	}{{a, "p:src", "src1 src2 1 2 a1 a2 ", 25}, {a, "p:other", "1 2 a1 a2 ", 25}, {b, "p:src", "src1 src2 1 2 ", 50},
 		{b, "p:other", "1 2 ", 50}} {
 		n := 0
 		for _, r := range test.d.records() {
-			if key, _ := r.Key.Raw(); string(key) != test.of {
+			if key, _ := r.Key.Raw(); string(key) != test.source {
 				continue
 			}
 			if n++; r.Metadata.Get("path") != test.want {
-				t.Fatalf("a record of %s came by %q, want %q", test.of, r.Metadata.Get("path"), test.want)
+				t.Fatalf("a record of %s came by %q, want %q", test.source, r.Metadata.Get("path"), test.want)
 			}
 		}
 		if n != test.n {
-			t.Errorf("%d records of %s, want %d", n, test.of, test.n)
+			t.Errorf("%d records of %s, want %d", n, test.source, test.n)
 		}
 	}
 }
@@ -320,11 +320,11 @@ func (g *gather) emit(b *sdk.ProcessBatch) {
 	g.held, g.values, g.deadline = nil, nil, time.Time{}
 }
 
-func gathered(records []record.Record) (of []string) {
+func gathered(records []record.Record) (groups []string) {
 	for _, r := range records {
-		of = append(of, r.Metadata.Get("of"))
+		groups = append(groups, r.Metadata.Get("of"))
 	}
-	return of
+	return groups
 }
 
 // Records that a processor holds are not acknowledged before their emission has arrived, and records that it holds at

@@ -86,14 +86,14 @@ func newTopology(t *testing.T, seed uint64) *topology {
 	return p
 }
 
-func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
 func (p *topology) note(format string, args ...any) {
 	p.text = append(p.text, fmt.Sprintf(format, args...))
 }
 
 // processors draws up to three processors. gathers reports whether an aggregate is among them.
-func (p *topology) processors(of fmt.Stringer, declared *[]spec.Processor, gathers *bool) {
+func (p *topology) processors(owner fmt.Stringer, declared *[]spec.Processor, gathers *bool) {
 	for range p.IntN(4) {
 		id, settings := fmt.Sprint("proc", len(p.text)), map[string]string{}
 		plugin := pick(p.Rand, "drop", "drop", "clone", "throttle", "aggregate", "greedy")
@@ -123,7 +123,7 @@ func (p *topology) processors(of fmt.Stringer, declared *[]spec.Processor, gathe
 			settings["key"], settings["fields.count"] = ".Payload.After.s", "count"
 		}
 		*declared = append(*declared, spec.Processor{ID: id, Plugin: plugin, Settings: settings})
-		p.note("processor of %v: %s %v", of, plugin, settings)
+		p.note("processor of %v: %s %v", owner, plugin, settings)
 	}
 }
 

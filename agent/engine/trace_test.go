@@ -75,8 +75,8 @@ func (t *fakeTrace) End(err error) {
 	t.err = err
 }
 
-// of returns the number of records that passed a stage, over all calls, and the last error.
-func (t *fakeTrace) of(stage, id string) (records int, err error) {
+// outcome returns the number of records that passed a stage, over all calls, and the last error.
+func (t *fakeTrace) outcome(stage, id string) (records int, err error) {
 	for _, s := range t.stages {
 		if s.Stage == stage && s.ID == id {
 			records += s.Records
@@ -111,7 +111,7 @@ func TestTraceOfABatch(t *testing.T) {
 		total += batch.records
 		for stage, id := range map[string]string{"process": "p", "process ": "p:b", "write": "p:a", "write ": "p:b",
 			"commit": ""} {
-			if n, err := batch.of(strings.TrimSpace(stage), id); n != batch.records || err != nil {
+			if n, err := batch.outcome(strings.TrimSpace(stage), id); n != batch.records || err != nil {
 				t.Errorf("%d of %d records passed %q of %q: %v", n, batch.records, stage, id, err)
 			}
 		}
@@ -148,10 +148,10 @@ func TestBatchesThatAreNotSampled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, batch := range tracer.batches {
-		if n, _ := batch.of(engine.TracedCommit, ""); n != batch.records || batch.ended != 1 {
+		if n, _ := batch.outcome(engine.TracedCommit, ""); n != batch.records || batch.ended != 1 {
 			t.Errorf("%d of %d records are committed, ended %d times", n, batch.records, batch.ended)
 		}
-		if n, _ := batch.of(engine.TracedWrite, "p:dst"); n != batch.records {
+		if n, _ := batch.outcome(engine.TracedWrite, "p:dst"); n != batch.records {
 			t.Errorf("%d records are written in the trace of a batch of %d", n, batch.records)
 		}
 		records -= batch.records
@@ -179,7 +179,7 @@ func TestTraceOfABatchInParts(t *testing.T) {
 		for stage, want := range map[string]int{engine.TracedProcess: batch.records, engine.TracedWrite: 2 * batch.records,
 			engine.TracedCommit: batch.records} {
 			id := map[string]string{engine.TracedProcess: "p", engine.TracedWrite: "p:dst"}[stage]
-			if n, _ := batch.of(stage, id); n != want {
+			if n, _ := batch.outcome(stage, id); n != want {
 				t.Errorf("%d records passed %s, want %d", n, stage, want)
 			}
 		}
@@ -205,7 +205,7 @@ func TestTraceOfRefusedRecords(t *testing.T) {
 	}
 	failed := 0
 	for _, batch := range tracer.batches {
-		if n, err := batch.of(engine.TracedWrite, "p:dst"); n != batch.records {
+		if n, err := batch.outcome(engine.TracedWrite, "p:dst"); n != batch.records {
 			t.Errorf("%d of %d records are written: %v", n, batch.records, err)
 		} else if err != nil {
 			failed++
@@ -234,7 +234,7 @@ func TestTracesEndWithTheRun(t *testing.T) {
 		if batch.ended != 1 {
 			t.Errorf("a trace ended %d times", batch.ended)
 		}
-		if n, _ := batch.of(engine.TracedCommit, ""); n < batch.records {
+		if n, _ := batch.outcome(engine.TracedCommit, ""); n < batch.records {
 			if open++; batch.err == nil || !strings.Contains(batch.err.Error(), "disk on fire") {
 				t.Errorf("a batch that was not committed ended with %v", batch.err)
 			}

@@ -75,16 +75,16 @@ func (t *Part) Discard(c *spec.ConnectorState, log *slog.Logger) error {
 	if superseded || c.Type != spec.TypeDestination {
 		return nil
 	}
-	of := connectorOf(c.PipelineID, id)
-	if !t.Has(c.PipelineID, of) {
+	destination := connectorOf(c.PipelineID, id)
+	if !t.Has(c.PipelineID, destination) {
 		return nil
 	}
-	waiting, err := t.Waiting(c.PipelineID, of)
+	waiting, err := t.Waiting(c.PipelineID, destination)
 	left := fmt.Sprintf("%d records in its log that it had not received are", waiting)
 	if err != nil {
 		left = fmt.Sprintf("its log, which cannot be read (%v), is", err)
 	}
-	if err := t.Remove(c.PipelineID, of); err != nil {
+	if err := t.Remove(c.PipelineID, destination); err != nil {
 		return fmt.Errorf("cannot remove the log of the destination %s: %w", id, err)
 	}
 	if waiting > 0 || err != nil {

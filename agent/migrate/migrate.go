@@ -76,17 +76,17 @@ func (f *Found) fill(p, known *spec.Pipeline) {
 	f.settings(p.DeadLetterQueue.Settings, known.DeadLetterQueue.Settings, p.ID+":dead-letter-queue")
 }
 
-func (f *Found) processors(all, known []spec.Processor, of string) {
+func (f *Found) processors(all, known []spec.Processor, owner string) {
 	for i := range all {
 		var from spec.Processor
 		if j := slices.IndexFunc(known, func(o spec.Processor) bool { return o.ID == all[i].ID }); j >= 0 {
 			from = known[j]
 		}
-		f.settings(all[i].Settings, from.Settings, of+":"+all[i].ID)
+		f.settings(all[i].Settings, from.Settings, owner+":"+all[i].ID)
 	}
 }
 
-func (f *Found) settings(settings, known map[string]string, of string) {
+func (f *Found) settings(settings, known map[string]string, owner string) {
 	for _, name := range sorted(settings) {
 		if settings[name] != spec.Redacted {
 			settings[name] = spec.EscapeReferences(settings[name])
@@ -96,9 +96,9 @@ func (f *Found) settings(settings, known map[string]string, of string) {
 			settings[name] = value
 			continue
 		}
-		variable := f.variable(of + "_" + name)
+		variable := f.variable(owner + "_" + name)
 		settings[name] = "${" + variable + "}"
-		f.Unset = append(f.Unset, Unset{variable, name, of})
+		f.Unset = append(f.Unset, Unset{variable, name, owner})
 	}
 }
 

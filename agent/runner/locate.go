@@ -52,19 +52,19 @@ func (r *Runner) checkInstances(d *spec.Declaration, resolved *spec.Pipeline) er
 
 // divided returns a resolved pipeline whose sources read the part for the instance that this agent runs.
 func (r *Runner) divided(resolved *spec.Pipeline) (*spec.Pipeline, error) {
-	instance, of := r.instanceOf(resolved.ID), resolved.Instances
-	if instance == 0 || !of.Several() {
+	instance, instances := r.instanceOf(resolved.ID), resolved.Instances
+	if instance == 0 || !instances.Several() {
 		return resolved, nil
 	}
-	if of != spec.EachMember && instance > of.Number() {
+	if instances != spec.EachMember && instance > instances.Number() {
 		return nil, fmt.Errorf("cannot run instance %d of pipeline %s: it now has %s", instance,
-			resolved.ID, of)
+			resolved.ID, instances)
 	}
 	p := *resolved
 	p.Connectors = slices.Clone(p.Connectors)
 	for i := range p.Connectors {
 		if c := &p.Connectors[i]; c.Type == spec.TypeSource {
-			c.Settings = spec.DivideSource(c.Plugin, c.Settings, instance, of)
+			c.Settings = spec.DivideSource(c.Plugin, c.Settings, instance, instances)
 		}
 	}
 	return &p, nil

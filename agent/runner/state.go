@@ -134,8 +134,8 @@ func (r *Runner) discardFormer(owners map[string][]owner) error {
 		return err
 	}
 	for _, p := range pipelines {
-		of := filepath.Join(r.StateDir, p.Name())
-		entries, err := os.ReadDir(of)
+		dir := filepath.Join(r.StateDir, p.Name())
+		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // a file, which no version of any processor keeps here
 		}
@@ -143,12 +143,12 @@ func (r *Runner) discardFormer(owners map[string][]owner) error {
 			if e.IsDir() && !formerID().MatchString(e.Name()) {
 				continue
 			}
-			at := filepath.Join(of, e.Name())
+			at := filepath.Join(dir, e.Name())
 			if err := errors.Join(r.warnOfFormer(at, owners), os.RemoveAll(at)); err != nil {
 				return err
 			}
 		}
-		_ = os.Remove(of) // removes only an empty directory
+		_ = os.Remove(dir) // removes only an empty directory
 	}
 	return nil
 }

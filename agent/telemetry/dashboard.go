@@ -162,9 +162,9 @@ func Dashboard() []byte {
 }
 
 // dashboardVariable lets a viewer select some values of a label.
-func dashboardVariable(name, of, label string) jsonObject {
+func dashboardVariable(name, metric, label string) jsonObject {
 	return jsonObject{"name": name, "type": "query", "datasource": datasource,
-		"query": fmt.Sprintf("label_values(%s, %s)", of, label),
+		"query": fmt.Sprintf("label_values(%s, %s)", metric, label),
 		"multi": true, "includeAll": true, "allValue": ".*", "refresh": 2,
 		"current": jsonObject{"text": "All", "value": "$__all"}}
 }

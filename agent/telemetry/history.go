@@ -196,16 +196,16 @@ func (s *stage) rates(from, to int, seconds float64) spec.StageRates {
 
 // share returns the fraction of the time in which a meter ran, from 0 to 1: by the calls that ended, or by the calls
 // in progress over several samples.
-func (s *stage) share(kept []int, seconds float64, of func(counters) passed) float64 {
+func (s *stage) share(kept []int, seconds float64, meter func(counters) passed) float64 {
 	if seconds <= 0 {
 		return 0
 	}
 	through := 0
 	for i := 1; i < len(kept); i++ {
-		if call := of(s.samples[kept[i]]).call; call != 0 && call == of(s.samples[kept[i-1]]).call {
+		if call := meter(s.samples[kept[i]]).call; call != 0 && call == meter(s.samples[kept[i-1]]).call {
 			through++
 		}
 	}
-	ended := of(s.samples[kept[len(kept)-1]]).seconds - of(s.samples[kept[0]]).seconds
+	ended := meter(s.samples[kept[len(kept)-1]]).seconds - meter(s.samples[kept[0]]).seconds
 	return min(1, max(0, ended/seconds, float64(through)/float64(len(kept)-1)))
 }

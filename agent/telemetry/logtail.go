@@ -100,9 +100,9 @@ func (l *LogTail) removeOldest(id string, r *logRing) {
 
 // largest returns the ring with the most bytes. The caller holds mu.
 func (l *LogTail) largest() (id string, largest *logRing) {
-	for of, r := range l.rings {
+	for owner, r := range l.rings {
 		if largest == nil || r.bytes > largest.bytes {
-			id, largest = of, r
+			id, largest = owner, r
 		}
 	}
 	return id, largest

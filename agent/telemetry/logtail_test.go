@@ -41,8 +41,8 @@ func TestLinesBelongToPipelines(t *testing.T) {
 		got = append(got, line.Message)
 	}
 	want = []string{"failed", "said", "other", "a field of that name"}
-	if of := l.Read(nil, 0, 10); !slices.Equal(got, want) || len(of) != 5 || of[0].Message != "of no pipeline" {
-		t.Errorf("of the agent and all pipelines: %q after the first, want %q; all are %v", got, want, of)
+	if all := l.Read(nil, 0, 10); !slices.Equal(got, want) || len(all) != 5 || all[0].Message != "of no pipeline" {
+		t.Errorf("of the agent and all pipelines: %q after the first, want %q; all are %v", got, want, all)
 	}
 	newest := l.Read([]string{"p", "q"}, 0, 1)
 	if len(newest) != 1 || newest[0].Message != "other" || len(l.Read([]string{"q"}, newest[0].ID, 10)) != 0 {

@@ -158,9 +158,9 @@ func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
 		gauge(behindSecondsDesc, *r.Seconds, labels...)
 	}
 	for i := range r.Snapshots {
-		of := append(slices.Clone(labels), r.Snapshots[i].Of)
-		gauge(snapshotRowsDesc, float64(r.Snapshots[i].Rows), of...)
-		gauge(snapshotTotalDesc, float64(r.Snapshots[i].Total), of...)
+		snapshotLabels := append(slices.Clone(labels), r.Snapshots[i].Of)
+		gauge(snapshotRowsDesc, float64(r.Snapshots[i].Rows), snapshotLabels...)
+		gauge(snapshotTotalDesc, float64(r.Snapshots[i].Total), snapshotLabels...)
 	}
 	if r.Warning != "" || len(r.Skipped) > 0 {
 		gauge(behindWarningDesc, 1, labels...)
@@ -172,7 +172,7 @@ func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
 // processors reports the counters of the processors of p. Two qualified ids may be equal, so that two processors have
 // the same labels; only the first is reported, since a scrape with a duplicate series fails as a whole.
 func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline, reported map[[3]string]bool) {
-	of := func(parent string, all []spec.Processor) {
+	collect := func(parent string, all []spec.Processor) {
 		for _, d := range all {
 			id := parent + ":" + d.ID
 			labels := [3]string{p.Name, d.Plugin, id}
@@ -182,9 +182,9 @@ func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline, re
 			}
 		}
 	}
-	of(p.ID, p.Processors)
+	collect(p.ID, p.Processors)
 	for i := range p.Connectors {
-		of(p.QualifiedID(p.Connectors[i].ID), p.Connectors[i].Processors)
+		collect(p.QualifiedID(p.Connectors[i].ID), p.Connectors[i].Processors)
 	}
 }
 

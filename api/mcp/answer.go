@@ -74,8 +74,8 @@ type part struct {
 	Offset int `json:"offset,omitempty" jsonschema:"byte of the text to begin with, as a cut answer says"`
 }
 
-// of returns the part of a text, or of the JSON of any other value, that begins at the offset.
-func (p part) of(v any) (any, error) {
+// excerpt returns the part of a text, or of the JSON of any other value, that begins at the offset.
+func (p part) excerpt(v any) (any, error) {
 	text, ok := v.(string)
 	if !ok {
 		encoded, err := compact(v)

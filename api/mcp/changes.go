@@ -18,7 +18,7 @@ func pendingChanges(ctx context.Context, c *client.Client, in part) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return in.of(planned)
+	return in.excerpt(planned)
 }
 
 type fileText struct {
@@ -32,7 +32,7 @@ func planFile(ctx context.Context, c *client.Client, in fileText) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.of(planned)
+	return in.excerpt(planned)
 }
 
 type validated struct {
@@ -49,7 +49,7 @@ func validate(ctx context.Context, c *client.Client, in validated) (any, error) 
 	for i := range answer.Documents {
 		pipelines = append(pipelines, answer.Documents[i].ID)
 	}
-	return in.of(struct {
+	return in.excerpt(struct {
 		Valid     []string       `json:"pipelinesWithoutErrors"`
 		Deficient []spec.Problem `json:"problems"`
 	}{pipelines, answer.Problems})
@@ -84,7 +84,7 @@ func dryRun(ctx context.Context, c *client.Client, in dryRunning) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.of(result)
+	return in.excerpt(result)
 }
 
 type planning struct {
@@ -101,7 +101,7 @@ func plan(ctx context.Context, c *client.Client, in planning) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.of(planned)
+	return in.excerpt(planned)
 }
 
 type applying struct {
@@ -119,7 +119,7 @@ func apply(ctx context.Context, c *client.Client, in applying) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.of(applied)
+	return in.excerpt(applied)
 }
 
 // document returns the only pipeline of a text.

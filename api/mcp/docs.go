@@ -74,12 +74,12 @@ func readDocs(ctx context.Context, c *client.Client, in reading) (any, error) {
 		return nil, err
 	}
 	if in.Section == "" {
-		return in.of(string(text))
+		return in.excerpt(string(text))
 	}
 	section, headings := docsearch.SectionOf(string(text), in.Section)
 	if section == "" {
 		return nil, fmt.Errorf("page %q has no section %q\nIts sections: %s", in.Page, in.Section,
 			strings.Join(headings, "; "))
 	}
-	return in.of(section)
+	return in.excerpt(section)
 }

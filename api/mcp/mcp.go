@@ -26,7 +26,7 @@ const maxRequest = 1 << 20
 func Handler(
 	api http.Handler, version string, admin func(*http.Request) bool, write bool, log *slog.Logger,
 ) http.Handler {
-	of := func(ctx context.Context) (*client.Client, error) {
+	agent := func(ctx context.Context) (*client.Client, error) {
 		r, ok := ctx.Value(callerKey{}).(*http.Request)
 		if !ok {
 			return nil, errors.New("the caller is unknown")
@@ -36,8 +36,8 @@ func Handler(
 	options := &sdk.ServerOptions{Instructions: instructions(write), Capabilities: capabilities, Logger: quiet(log),
 		// The tools depend on the token.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }}
-	readers := newServer(version, options, toolsFor(false, false), of, nil)
-	admins := newServer(version, options, toolsFor(true, write), of, nil)
+	readers := newServer(version, options, toolsFor(false, false), agent, nil)
+	admins := newServer(version, options, toolsFor(true, write), agent, nil)
 	handler := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
 		if admin(r) {
 			return admins
@@ -85,9 +85,9 @@ type Stdio struct {
 
 // Serve serves the tools on the streams until ctx or the input ends.
 func Serve(ctx context.Context, s Stdio) error {
-	of := func(context.Context) (*client.Client, error) { return s.Agent, nil }
+	agent := func(context.Context) (*client.Client, error) { return s.Agent, nil }
 	options := &sdk.ServerOptions{Instructions: instructions(s.Write), Capabilities: capabilities}
-	server := newServer(s.Version, options, toolsFor(true, s.Write), of, s.Explain)
+	server := newServer(s.Version, options, toolsFor(true, s.Write), agent, s.Explain)
 	err := server.Run(ctx, &sdk.IOTransport{Reader: s.In, Writer: s.Out})
 	if ctx.Err() != nil {
 		return nil
@@ -126,12 +126,12 @@ and then apply with the hash of that plan. A pipeline that a file declares chang
 	return text
 }
 
-// newServer returns a server with these tools. of returns the client with the identity of the caller.
+// newServer returns a server with these tools. agent returns the client with the identity of the caller.
 func newServer(version string, o *sdk.ServerOptions, tools []tool,
-	of func(context.Context) (*client.Client, error), explain func(error) error) *sdk.Server {
+	agent func(context.Context) (*client.Client, error), explain func(error) error) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "conduit", Title: "conduit agent", Version: version}, o)
 	for _, t := range tools {
-		t.add(server, &t, caller{of, explain})
+		t.add(server, &t, caller{agent, explain})
 	}
 	return server
 }

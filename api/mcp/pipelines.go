@@ -29,7 +29,7 @@ func agentStatus(ctx context.Context, c *client.Client, in part) (any, error) {
 	}
 	number := len(files)
 	files = slices.DeleteFunc(files, func(f spec.FileState) bool { return len(f.Problems) == 0 && f.Unseen == "" })
-	return in.of(struct {
+	return in.excerpt(struct {
 		Version           string           `json:"version"`
 		Readiness         rest.Readiness   `json:"readiness"`
 		Files             int              `json:"files"`
@@ -137,7 +137,7 @@ func pipelineStatus(ctx context.Context, c *client.Client, in named) (any, error
 		rates.Series = nil
 		s.Rates = &rates
 	}
-	return in.of(struct {
+	return in.excerpt(struct {
 		Cause  string              `json:"cause,omitempty"`
 		Status rest.PipelineStatus `json:"status"`
 	}{cause(&s), s})
@@ -158,5 +158,5 @@ func pipelineDeclaration(ctx context.Context, c *client.Client, in declaration) 
 	if err != nil {
 		return nil, err
 	}
-	return in.of(string(text))
+	return in.excerpt(string(text))
 }

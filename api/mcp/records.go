@@ -184,7 +184,7 @@ func deadLetter(ctx context.Context, c *client.Client, in letter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.of(l)
+	return in.excerpt(l)
 }
 
 type metric struct {
@@ -210,5 +210,5 @@ func metrics(ctx context.Context, c *client.Client, in metric) (any, error) {
 	if b.Len() == 0 {
 		return fmt.Sprintf("no metric contains %s; without match all are listed", strings.Join(in.Match, " and ")), nil
 	}
-	return in.of(b.String())
+	return in.excerpt(b.String())
 }

@@ -24,7 +24,7 @@ type tool struct {
 
 // caller makes the requests of tools.
 type caller struct {
-	of      func(context.Context) (*client.Client, error) // the client with the identity of the caller
+	agent   func(context.Context) (*client.Client, error) // the client with the identity of the caller
 	explain func(err error) error                         // adds a remedy to an error; nil: returns it as it is
 }
 
@@ -53,7 +53,7 @@ func call[In any](f func(context.Context, *client.Client, In) (any, error)) func
 					err = fmt.Errorf("this is a fault of the agent: %v\n%s", p, debug.Stack())
 				}
 			}()
-			agent, err := c.of(ctx)
+			agent, err := c.agent(ctx)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -12,25 +12,25 @@ import (
 func TestConditionsOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
-	condition := func(of spec.ConditionType) (c spec.Condition) {
+	condition := func(kind spec.ConditionType) (c spec.Condition) {
 		status, err := w.API.Status(t.Context(), "p")
 		if err != nil {
 			return c // not yet declared
 		}
 		for _, one := range status.Conditions {
-			if one.Type == of {
+			if one.Type == kind {
 				c = one
 			}
 		}
 		return c
 	}
-	wait := func(of spec.ConditionType, status spec.ConditionStatus, reason string) spec.Condition {
+	wait := func(kind spec.ConditionType, status spec.ConditionStatus, reason string) spec.Condition {
 		t.Helper()
-		w.Wait(string(of)+" is "+string(status)+" because "+reason, func() bool {
-			c := condition(of)
+		w.Wait(string(kind)+" is "+string(status)+" because "+reason, func() bool {
+			c := condition(kind)
 			return c.Status == status && c.Reason == reason
 		})
-		return condition(of)
+		return condition(kind)
 	}
 
 	good := agenttest.File("p", "running", "1")

@@ -301,12 +301,12 @@ func (r *recorder) comparePlugins(label string, want, got []any) {
 		if have, should := shape(got[i]), shape(recorded); !reflect.DeepEqual(have, should) {
 			r.t.Errorf("%s: %s has %v, want %v", label, kind, have, should)
 		}
-		for _, of := range []string{"sourceParams", "destinationParams", "parameters"} {
-			have, _ := got[i].(map[string]any)[of].(map[string]any)
-			should, _ := recorded[of].(map[string]any)
+		for _, field := range []string{"sourceParams", "destinationParams", "parameters"} {
+			have, _ := got[i].(map[string]any)[field].(map[string]any)
+			should, _ := recorded[field].(map[string]any)
 			for name := range should {
 				if _, ok := have[name]; !ok {
-					r.t.Errorf("%s: %s of %s lack %s", label, of, kind, name)
+					r.t.Errorf("%s: %s of %s lack %s", label, field, kind, name)
 				}
 			}
 		}

@@ -88,7 +88,7 @@ func (s *simulation) nearDeadline() (d time.Duration) {
 	return d
 }
 
-func pick[T any](s *simulation, of ...T) T { return of[s.IntN(len(of))] }
+func pick[T any](s *simulation, choices ...T) T { return choices[s.IntN(len(choices))] }
 
 func (s *simulation) anyFile() string { return pick(s, "a.yaml", "b.yaml", "c.yml") }
 

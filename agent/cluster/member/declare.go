@@ -33,13 +33,13 @@ func (m *Membership) declare(ctx context.Context) {
 
 // share passes the cluster's declarations to the member, and replans the pipelines whose terms changed for this agent.
 func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
-	of := map[string]cluster.Placement{}
+	placements := map[string]cluster.Placement{}
 	known := protocol.Declared{Run: map[string]protocol.Declaration{}, Idle: map[string]bool{},
 		Gone: map[string]protocol.Declaration{}}
 	for i := range all {
 		d := &all[i]
 		t := cluster.PlacementOf(d)
-		of[d.Pipeline.ID] = t
+		placements[d.Pipeline.ID] = t
 		if t.Local() {
 			known.Idle[d.Pipeline.ID] = d.Withdrawn.IsZero()
 			continue
@@ -61,10 +61,10 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 	forgotten := m.forget(ctx, known.Gone)
 	m.mu.Lock()
 	before, had := m.terms, m.forgotten
-	m.terms, m.forgotten = of, forgotten
+	m.terms, m.forgotten = placements, forgotten
 	m.mu.Unlock()
 	m.member.Declare(ctx, known)
-	for id, t := range of {
+	for id, t := range placements {
 		if !t.Same(before[id], m.member.Self.Labels) || forgotten[id] != had[id] {
 			_ = m.needs.Loop.Replan(ctx, id, false) // fails only when the agent ends
 		}

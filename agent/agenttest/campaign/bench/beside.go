@@ -47,12 +47,12 @@ func (b *bench) besides(ctx context.Context, conduit string, pipelines []string)
 	other.dir, other.binary = b.dir+"-conduit", binary
 	other.arguments = []string{"--api.enabled=false", "--db.type=sqlite", "--db.sqlite.path=conduit.db"}
 	var values []float64
-	for _, of := range []*bench{b, &other} {
-		v, err := of.measure(ctx, testCase{measure: func(ctx context.Context, b *bench) ([]float64, error) {
+	for _, side := range []*bench{b, &other} {
+		v, err := side.measure(ctx, testCase{measure: func(ctx context.Context, b *bench) ([]float64, error) {
 			return b.fromStart(ctx, pipelines)
 		}})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(of.binary), err)
+			return nil, fmt.Errorf("%s: %w", filepath.Base(side.binary), err)
 		}
 		values = append(values, v...)
 	}

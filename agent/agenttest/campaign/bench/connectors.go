@@ -143,9 +143,9 @@ func (b *bench) benchmark(ctx context.Context, pattern string) (m moved, err err
 	cmd.Dir = filepath.Join("agent", "agenttest", "campaign", "kill") // servers of other modules are built from here
 	out, err := cmd.CombinedOutput()
 	m = moved{math.NaN(), math.NaN(), math.NaN()}
-	of := map[string]*float64{"records/s": &m.rate, "process-CPU-µs/record": &m.cpu, "MiB-at-most": &m.memory}
+	fields := map[string]*float64{"records/s": &m.rate, "process-CPU-µs/record": &m.cpu, "MiB-at-most": &m.memory}
 	for _, found := range measured.FindAllSubmatch(out, -1) {
-		*of[string(found[2])], _ = strconv.ParseFloat(string(found[1]), 64)
+		*fields[string(found[2])], _ = strconv.ParseFloat(string(found[1]), 64)
 	}
 	if err != nil || math.IsNaN(m.rate) {
 		return m, fmt.Errorf("%s: %w:\n%s", pattern, err, out)

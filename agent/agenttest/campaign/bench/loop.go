@@ -18,14 +18,14 @@ var loop = suite{
 
 func loopCases() (cases []testCase) {
 	for _, batch := range []int{1, 10, 100, 1000} {
-		for _, of := range []struct{ name, benchmark string }{{"loop", "BenchmarkFloor"},
+		for _, subject := range []struct{ name, benchmark string }{{"loop", "BenchmarkFloor"},
 			{"engine", "BenchmarkPipeline"}} {
-			cases = append(cases, benchmark(fmt.Sprintf("%s, batches of %d", of.name, batch),
-				fmt.Sprintf("^%s$/^batch=%d$", of.benchmark, batch)))
+			cases = append(cases, benchmark(fmt.Sprintf("%s, batches of %d", subject.name, batch),
+				fmt.Sprintf("^%s$/^batch=%d$", subject.benchmark, batch)))
 		}
 	}
-	for _, of := range []string{"floor", "in", "out"} {
-		cases = append(cases, benchmark("spool, "+of, "^BenchmarkSpool$/^"+of+"$"))
+	for _, part := range []string{"floor", "in", "out"} {
+		cases = append(cases, benchmark("spool, "+part, "^BenchmarkSpool$/^"+part+"$"))
 	}
 	return cases
 }

@@ -187,8 +187,8 @@ func buildOnce(ctx context.Context, target string, args ...string) error {
 }
 
 // buildTest builds the test binary of a package, unless it is there.
-func buildTest(ctx context.Context, target, of string) error {
-	return buildOnce(ctx, target, "test", "-c", "-o", target, repository+of)
+func buildTest(ctx context.Context, target, path string) error {
+	return buildOnce(ctx, target, "test", "-c", "-o", target, repository+path)
 }
 
 // controlled is the end of the name of a case that runs again.

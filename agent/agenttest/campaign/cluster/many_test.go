@@ -77,8 +77,8 @@ func (f *fleet) running() (n int) {
 	f.t.Helper()
 	for _, m := range f.members {
 		if found := pipelinesOfMember.FindStringSubmatch(m.call("GET", "/metrics")); found != nil {
-			of, _ := strconv.Atoi(found[1])
-			n += of
+			count, _ := strconv.Atoi(found[1])
+			n += count
 		}
 	}
 	return n
@@ -108,7 +108,7 @@ func (f *fleet) revision() uint64 {
 // usage logs the CPU time of the processes so far, and their memory.
 func (f *fleet) usage(when string) {
 	f.t.Helper()
-	of := func(what string, pids []int) {
+	report := func(what string, pids []int) {
 		var cpu time.Duration
 		var memory []int
 		for _, pid := range pids {
@@ -127,8 +127,8 @@ func (f *fleet) usage(when string) {
 	for _, s := range f.servers {
 		servers = append(servers, s.Pid())
 	}
-	of("members", members)
-	of("servers", servers)
+	report("members", members)
+	report("servers", servers)
 }
 
 // usageOf returns the CPU time of a process, and its memory without mapped files.

@@ -57,16 +57,16 @@ func TestTerms(t *testing.T) {
 	f.awaitOf(strict, relaxed, local)
 	m.call("GET", "/readyz")
 	m.awaitCluster("which terms the pipelines have", func(c *spec.Cluster) bool {
-		of := func(id string) *spec.ClusterPipeline {
+		pipeline := func(id string) *spec.ClusterPipeline {
 			at := slices.IndexFunc(c.Pipelines, func(p spec.ClusterPipeline) bool { return p.ID == id })
 			if at < 0 {
 				return nil
 			}
 			return &c.Pipelines[at]
 		}
-		p0, p1, p2 := of("p0"), of("p1"), of("p2")
+		p0, p1, p2 := pipeline("p0"), pipeline("p1"), pipeline("p2")
 		return p0 != nil && p0.Terms.Mode == spec.ClusterStrict && p1 != nil && p1.Terms.Mode == spec.ClusterRelaxed &&
-			p2 != nil && p2.Reason == "Local" && p2.Member == m.name && of("p3") == nil
+			p2 != nil && p2.Reason == "Local" && p2.Member == m.name && pipeline("p3") == nil
 	})
 	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p3/status")
 	if n, _ := f.arrived(inRome); n != 0 || s.Placement == nil || s.Placement.Member != "" || s.Terms.Eligible ||

@@ -37,14 +37,14 @@ const (
 // containerLogs is a system of the logs of containers.
 type containerLogs struct {
 	dir       string
-	of        []int          // pod and stream of each number
+	groups    []int          // pod and stream of each number
 	known     map[int]int    // by pod: the last written number when a position contained the file
 	rotated   map[int]string // by pod: the rotated file that is not compressed yet
 	rotations int
 	torn      int // rotations in the middle of a line
 }
 
-func (c *containerLogs) group(number int) int { return c.of[number-1] }
+func (c *containerLogs) group(number int) int { return c.groups[number-1] }
 
 func (c *containerLogs) path(pod int) string {
 	return filepath.Join(c.dir, "pods", fmt.Sprintf("shop_web-%d_4c1f", pod), "app", "0.log")
@@ -70,7 +70,7 @@ func (c *containerLogs) system(t *testing.T, dir string) *kill.System {
 func (c *containerLogs) produce(ctx context.Context, first, n int) error {
 	pod := first % pods
 	for i := range n {
-		c.of = append(c.of, streams*pod+(first+i)%streams)
+		c.groups = append(c.groups, streams*pod+(first+i)%streams)
 	}
 	var parts [streams][]string // physical lines
 	for i := range n {

@@ -67,11 +67,11 @@ func TestFilesSource(t *testing.T) {
 // rotatedFiles is a system of several files that are rotated now and then.
 type rotatedFiles struct {
 	append func(path string, first, n int) error
-	of     []int       // file of each number
+	groups []int       // file of each number
 	known  map[int]int // by file: the last written number when a position contained the file
 }
 
-func (r *rotatedFiles) group(number int) int { return r.of[number-1] }
+func (r *rotatedFiles) group(number int) int { return r.groups[number-1] }
 
 func (r *rotatedFiles) system(_ *testing.T, dir string) *kill.System {
 	const files = 5
@@ -90,7 +90,7 @@ func (r *rotatedFiles) system(_ *testing.T, dir string) *kill.System {
 				_ = os.Rename(path, path+"."+strconv.Itoa(first))
 			}
 			for range n {
-				r.of = append(r.of, k)
+				r.groups = append(r.groups, k)
 			}
 			return r.append(path, first, n)
 		},

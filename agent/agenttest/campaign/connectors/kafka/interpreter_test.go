@@ -66,7 +66,7 @@ func (i *interpreter) serve(client net.Conn, addr string) {
 		return
 	}
 	defer func() { _ = broker.Close() }()
-	var of sync.Map // asked by correlation id
+	var requests sync.Map // asked by correlation id
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
@@ -76,7 +76,7 @@ func (i *interpreter) serve(client net.Conn, addr string) {
 			if err != nil {
 				return
 			}
-			if a, ok := of.Load(binary.BigEndian.Uint32(answer)); ok {
+			if a, ok := requests.Load(binary.BigEndian.Uint32(answer)); ok {
 				answer = i.translate(answer, a.(asked))
 			}
 			if writeMessage(client, answer) != nil {
@@ -94,7 +94,7 @@ func (i *interpreter) serve(client net.Conn, addr string) {
 		if a.key == kmsg.ApiVersions.Int16() && a.version > 2 {
 			err = writeMessage(client, refuseVersion(request[4:8]))
 		} else {
-			of.Store(binary.BigEndian.Uint32(request[4:]), a)
+			requests.Store(binary.BigEndian.Uint32(request[4:]), a)
 			err = writeMessage(broker, request)
 		}
 		if err != nil {

@@ -308,11 +308,11 @@ func checkGapContinue(w *world) {
 }
 
 // leavesOut checks that the status names missing messages.
-func (s *source) leavesOut(of, why string) {
+func (s *source) leavesOut(missing, why string) {
 	s.Helper()
 	text := fmt.Sprint(s.Source.(sdk.Reporter).Progress().Skipped)
-	if !strings.Contains(text, of) || !strings.Contains(text, why) {
-		s.Errorf("left out: %s, want %s: %s", text, of, why)
+	if !strings.Contains(text, missing) || !strings.Contains(text, why) {
+		s.Errorf("left out: %s, want %s: %s", text, missing, why)
 	}
 }
 

@@ -214,8 +214,8 @@ func failover(
 	s.Close()
 	has := gtidSet(t, got[2].Metadata.Get("mysql.gtid"))
 	wait.For(t, "the replica has all", func() bool {
-		of := gtidSet(t, r.query(executed))
-		missing := of.Missing(has)
+		gtids := gtidSet(t, r.query(executed))
+		missing := gtids.Missing(has)
 		return missing.Empty()
 	})
 	r.exec("STOP SLAVE; USE " + w.name + "; INSERT INTO t VALUES (4)")

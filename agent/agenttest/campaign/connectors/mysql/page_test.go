@@ -35,8 +35,8 @@ func TestPage(t *testing.T) {
 			}
 			w.exec("CREATE DATABASE shop; CREATE TABLE shop.t (id int PRIMARY KEY); INSERT INTO shop.t VALUES (1)")
 			for line := range strings.SplitSeq(grants[0], "\n") {
-				statement, of, _ := strings.Cut(line, "-- ")
-				if of == "" || of == name {
+				statement, product, _ := strings.Cut(line, "-- ")
+				if product == "" || product == name {
 					w.exec(strings.ReplaceAll(statement, "…", "secret"))
 				}
 			}

@@ -19,12 +19,12 @@ import (
 // small listens for connections whose kernel buffers only a few kilobytes of unread data.
 func small(t *testing.T) net.Listener {
 	t.Helper()
-	of := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
 			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
 		})
 	}}
-	l, err := of.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
