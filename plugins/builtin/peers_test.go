@@ -612,7 +612,7 @@ func TestHostilePeers(t *testing.T) {
 				if most := uint64(2 * limit); o.allocated > most {
 					t.Errorf("%d bytes were allocated, more than %d", o.allocated, most)
 				}
-				if o.sent > 2*limit { // the kernel may hold tens of megabytes of them
+				if o.sent > 2*limit { // the buffers of the kernel may have tens of megabytes
 					t.Errorf("it took %d bytes", o.sent)
 				}
 			})

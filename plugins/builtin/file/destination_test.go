@@ -162,8 +162,8 @@ func wantUnavailable(t *testing.T, err error) {
 	}
 }
 
-// alone runs the test again in a process of its own, and reports whether this is that process. A limit of a process
-// also limits the other tests, and the log that package testing keeps of the files a test opens.
+// alone runs the test again in another process, and reports whether this is that process. The limits of a process apply
+// to all its tests, and to the log of package testing.
 func alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FILE_TEST_ALONE") == t.Name() {

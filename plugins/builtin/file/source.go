@@ -118,7 +118,7 @@ type reader interface {
 	close() error
 }
 
-// progress says what an attempt to read more content achieved.
+// result is the result of an attempt to read more content.
 type result int
 
 const (
