@@ -43,7 +43,8 @@ func keepAllSecrets(p, old *spec.Pipeline, field naming) error {
 	return failed
 }
 
-// eachSettings calls do for all settings of p: owner is the id of their connector or processor, and at their JSON pointer.
+// eachSettings calls do for all settings of p. owner is the id of their connector or processor, and at is their JSON
+// pointer.
 func eachSettings(p *spec.Pipeline, do func(owner, at string, settings *map[string]string)) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
