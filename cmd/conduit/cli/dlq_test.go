@@ -27,7 +27,8 @@ func deadLettersAt(t *testing.T) (url string) {
 	})
 	mux.HandleFunc("PUT "+letters+"/17", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
-		answer(w, map[string]any{"code": 3, "message": "the operation is unknown"})
+		answer(w, map[string]any{"code": 3, "message": "the operation is unknown", "details": []any{map[string]any{
+			"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "request.invalid", "domain": "conduit"}}})
 	})
 	mux.HandleFunc("DELETE "+letters, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, rest.DeadLettersDropped{Dropped: 1})
@@ -112,6 +113,9 @@ func TestEditKeepsRefusedText(t *testing.T) {
 		if info, err := os.Stat(kept[1]); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("the kept file: %v, %v; want mode 0600", info, err)
 		}
+	}
+	if err := os.WriteFile("text", []byte(`{"operation":"?"}`), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
 	p := &Program{Stdout: &bytes.Buffer{}, Stderr: &stderr}
