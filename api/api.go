@@ -91,11 +91,10 @@ type Server struct {
 	Tools      string // ToolsRead or ToolsWrite; anything else: no tools
 
 	// names, in addition to localhost and addresses of the machine, that may be in the Host header
-	Hosts      []string
-	Origins    []string    // of pages of other sites that may use the API
-	ReadToken  string      // lets read; with neither token set, every client may do everything
-	AdminToken string      // lets do everything
-	TLS        *tls.Config // nil: no TLS
+	Hosts   []string
+	Origins []string      // of pages of other sites that may use the API
+	Tokens  func() Tokens // asked at each request; nil: no tokens
+	TLS     *tls.Config   // nil: no TLS
 
 	once      sync.Once
 	handler   http.Handler
@@ -109,6 +108,9 @@ type Server struct {
 	limits    *inspect.Limits // limits of the inspector's sessions; nil: DefaultLimits
 }
 
+// Tokens are the tokens of an API.
+type Tokens = guard.Tokens
+
 func (s *Server) init() {
 	s.once.Do(func() {
 		if s.log = s.Log; s.log == nil {
@@ -120,8 +122,10 @@ func (s *Server) init() {
 			s.limits = &inspect.DefaultLimits
 		}
 		s.state = &desired{Store: s.Desired, States: s.Loop, Parser: s.Parser, Plugins: s.Plugins}
-		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken,
-			Log: s.log, Fail: s.fail}
+		if s.Tokens == nil {
+			s.Tokens = func() Tokens { return Tokens{} }
+		}
+		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, Tokens: s.Tokens, Log: s.log, Fail: s.fail}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Changed,
 			Gone: s.state.Forgotten, Limits: *s.limits, Memory: s.Memory}
 		s.requests = &repeats{Answers: s.Answers, Log: s.log}

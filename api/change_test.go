@@ -90,7 +90,7 @@ func TestReadersKeepNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("p.yaml", pipelineOf("p", spec.StatusStopped))
 	s := newServer(w)
-	s.ReadToken, s.AdminToken = "reader", "admin"
+	s.Tokens = withTokens("reader", "admin")
 	h := s.Handler()
 	for _, token := range []string{"reader", "admin"} {
 		for range 2 {

@@ -41,7 +41,7 @@ func serve(t testing.TB, s *api.Server) (c *client.Client, stop func()) {
 		})
 	}
 	t.Cleanup(stop)
-	return &client.Client{URL: "http://" + l.Addr().String(), Token: s.AdminToken}, stop
+	return &client.Client{URL: "http://" + l.Addr().String(), Token: s.Tokens().Admin}, stop
 }
 
 func TestClientDoesEverything(t *testing.T) {
@@ -490,7 +490,7 @@ func TestPlan(t *testing.T) {
 	}
 
 	s = newServer(w)
-	s.ReadToken, s.AdminToken = "read", "admin"
+	s.Tokens = withTokens("read", "admin")
 	var asked []spec.PlanRequest
 	var failure error
 	s.Plan = func(_ context.Context, r spec.PlanRequest) (*spec.Plan, error) {

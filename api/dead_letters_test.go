@@ -113,7 +113,7 @@ func TestDeadLettersForReaders(t *testing.T) {
 		"POST /v1/pipelines/orders/dead-letter-replay": 403, "DELETE /v1/pipelines/orders/dead-letter-replay": 403,
 	} {
 		s := newServer(newWorld(t))
-		s.ReadToken, s.AdminToken = "reader", "admin"
+		s.Tokens = withTokens("reader", "admin")
 		store := &fakeDeadLetters{}
 		s.DeadLetters, s.Replays = store, store
 		method, path, _ := strings.Cut(request, " ")

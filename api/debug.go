@@ -34,7 +34,7 @@ func (s *Server) profilable(r *http.Request) error {
 		return notFound().Suggest("profiles are disabled: set api.debug: true")
 	case s.Profiles == nil:
 		return notFound().Suggest("this binary has no profiles; the full binary, conduit, serves them")
-	case s.AdminToken == "":
+	case s.Tokens().Admin == "":
 		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden,
 			"profiles need the admin token, which is not set").
 			Suggest("set api.auth.admin-token-file")

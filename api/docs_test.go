@@ -9,7 +9,7 @@ import (
 func TestDocsAreServed(t *testing.T) {
 	w := newWorld(t)
 	s := newServer(w)
-	s.AdminToken = "admin"
+	s.Tokens = withTokens("", "admin")
 	if got := do(s.Handler(), "GET", "/docs/", ""); got.status != 404 {
 		t.Errorf("without documentation: %d", got.status)
 	}

@@ -427,6 +427,7 @@ func newServer(w *world) *api.Server {
 	return &api.Server{Desired: w, Loop: loop{w}, Placements: w, Plugins: w, Taps: w, Answers: w, Changed: w.Changed,
 		Position: w.Position, CleanUp: w.CleanUp, PluginChanges: w.PluginChanges, Ready: w.Ready,
 		Directory: w.Directory,
+		Tokens:    withTokens("", ""),
 		Version:   "v1.2.3",
 		Insight: api.Insight{
 			Agent: func(context.Context) (rest.Agent, error) {
@@ -437,6 +438,10 @@ func newServer(w *world) *api.Server {
 				return []byte("pipelines:\n  - id: p\n    password: hunter2\n"), nil
 			},
 		}}
+}
+
+func withTokens(read, admin string) func() api.Tokens {
+	return func() api.Tokens { return api.Tokens{Read: read, Admin: admin} }
 }
 
 // call is a request to a handler and its response.

@@ -150,7 +150,7 @@ func TestSlowBodiesLeaveConnections(t *testing.T) {
 	for name, admin := range map[string]string{"without a token": "", "with a token": "admin"} {
 		w := newWorld(t)
 		s := newServer(w)
-		s.AdminToken = admin
+		s.Tokens = withTokens("", admin)
 		c, stop := serve(t, s)
 		slow := hold(t, c.URL, unfinished, api.MaxConns+50, false)
 		for range 3 {
@@ -203,7 +203,7 @@ func TestTooManyStreams(t *testing.T) {
 
 func TestWrongTokensAreLimited(t *testing.T) {
 	s := newServer(newWorld(t))
-	s.ReadToken, s.AdminToken = "reader", "admin"
+	s.Tokens = withTokens("reader", "admin")
 	h := s.Handler()
 	try := func(token string) call { return do(h, "GET", "/v1/pipelines", "", "Authorization", "Bearer "+token) }
 	limited := func() int {

@@ -19,7 +19,7 @@ func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{}}}
 	s := newServer(w)
-	s.ReadToken, s.AdminToken = "reader", "admin"
+	s.Tokens = withTokens("reader", "admin")
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
 	lines := follow(t, server.URL+"/v1/watch", "reader")
@@ -122,7 +122,7 @@ func TestFileContent(t *testing.T) {
 	w := newWorld(t)
 	w.files = []spec.FileState{{Path: "orders.yaml"}}
 	s := newServer(w)
-	s.ReadToken, s.AdminToken = "reader", "admin"
+	s.Tokens = withTokens("reader", "admin")
 	h := s.Handler()
 	got := do(h, "GET", "/v1/files/content?path=orders.yaml", "", "Authorization", "Bearer admin")
 	if got.status != 200 || strings.Contains(string(got.body), "hunter2") ||

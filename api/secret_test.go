@@ -132,7 +132,7 @@ func TestReadersSeeHarmlessSettings(t *testing.T) {
 	w.states["p"] = spec.State{PipelineID: "p", Phase: spec.PhaseRunning,
 		LastGood: &spec.LastGood{Generation: 1, Pipeline: p}}
 	s := newServer(w)
-	s.ReadToken, s.AdminToken = "reader", "admin"
+	s.Tokens = withTokens("reader", "admin")
 	h := s.Handler()
 	for _, path := range []string{"/v1/connectors", "/v1/connectors/p:gen", "/v1/connectors/p:out", "/v1/processors",
 		"/v1/processors/p:m", "/v1/processors/p:out:c",

@@ -80,7 +80,7 @@ func TestTokens(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
-	s.ReadToken, s.AdminToken = "reader", "admin"
+	s.Tokens = withTokens("reader", "admin")
 	h := s.Handler()
 	for _, c := range []struct {
 		method, path, token string
@@ -189,14 +189,14 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 		{"on, the admin token", true, true, "admin", "admin", 200, "goroutine profile"},
 	} {
 		s := newServer(newWorld(t))
-		s.Debug, s.AdminToken = test.debug, test.admin
+		s.Debug = test.debug
 		if test.have {
 			s.Profiles = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "goroutine profile")
 			})
 		}
 		if test.admin != "" {
-			s.ReadToken = "reader"
+			s.Tokens = withTokens("reader", test.admin)
 		}
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/cmdline"} {
 			got := do(s.Handler(), "GET", path, "", "Authorization", "Bearer "+test.sent)

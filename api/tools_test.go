@@ -44,7 +44,7 @@ func TestTools(t *testing.T) {
 		{api.ToolsRead, nil, "admin", 404, "full binary"},
 	} {
 		s := newServer(newWorld(t))
-		s.ToolServer, s.Tools, s.Version, s.ReadToken, s.AdminToken = c.server, c.mode, "v1", "reader", "admin"
+		s.ToolServer, s.Tools, s.Version, s.Tokens = c.server, c.mode, "v1", withTokens("reader", "admin")
 		got := do(s.Handler(), "POST", "/mcp", "{}", "Authorization", "Bearer "+c.token)
 		if got.status != c.status || !strings.Contains(string(got.body), c.says) ||
 			c.status == 200 && string(got.body) != c.says {

@@ -62,16 +62,12 @@ func (l *Listeners) Serve(ctx context.Context) error {
 // secure sets the access rules of server, and the host names that it accepts.
 func secure(server *api.Server, c config.API, log *slog.Logger) (err error) {
 	server.Hosts = hosts(c)
-	if server.ReadToken, err = Token(log, "api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
+	followed, err := tokens(log, c.Auth)
+	if err != nil {
 		return err
 	}
-	if server.AdminToken, err = Token(log, "api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
-		return err
-	}
-	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
-		log.Warn("the read token equals the admin token, so readers may do everything", "component", "api")
-	}
-	if server.TLS, err = encryption(c.TLS); err != nil {
+	server.Tokens = followed.get
+	if server.TLS, err = encryption(log, c.TLS); err != nil {
 		return err
 	}
 	server.Origins, err = origins(c.HTTP.CORS.AllowedOrigins)

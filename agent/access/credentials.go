@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/api"
 )
 
 // Token reads the bearer token, or another secret, in the file that the setting names. A bare name is the name of a
@@ -19,60 +20,104 @@ func Token(log *slog.Logger, setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
+	warnReadable(log, setting, file)
+	text, err := readSecret(file)
+	if err == nil {
+		text, err = token(setting, file, text)
+	}
+	return text, err
+}
+
+// isCredential reports whether file is the name of a credential.
+func isCredential(file string) bool {
+	return !strings.ContainsRune(file, os.PathSeparator) && reference.HasCredentials()
+}
+
+func readSecret(file string) (string, error) {
 	read := reference.ReadFile
-	if !strings.ContainsRune(file, os.PathSeparator) && reference.HasCredentials() {
+	if isCredential(file) {
 		read = reference.ReadCredential
-	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting",
-			setting, "file", file, "mode", info.Mode().Perm().String())
 	}
 	text, err := read(file)
-	if text = strings.TrimSpace(text); err == nil && text == "" {
-		err = fmt.Errorf("%s is empty", file)
-	}
 	if err != nil {
-		return "", fmt.Errorf("cannot read the token in %s: %w", setting, err)
+		return "", fmt.Errorf("cannot read the token: %w", err)
 	}
 	return text, nil
 }
 
-// encryption returns the TLS settings, nil for none.
-func encryption(c config.TLS) (*tls.Config, error) {
+func warnReadable(log *slog.Logger, setting, file string) {
+	if info, err := os.Stat(file); !isCredential(file) && err == nil && info.Mode().Perm()&0o007 != 0 {
+		log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting",
+			setting, "file", file, "mode", info.Mode().Perm().String())
+	}
+}
+
+// token returns the token in the content of a file.
+func token(setting, file, content string) (string, error) {
+	if content = strings.TrimSpace(content); content == "" && file != "" {
+		return "", fmt.Errorf("cannot read the token in %s: %s is empty", setting, file)
+	}
+	return content, nil
+}
+
+// tokens follows the files with the tokens of the API.
+func tokens(log *slog.Logger, c config.Auth) (*renewed[api.Tokens], error) {
+	read := secretFile{"api.auth.read-token-file", c.ReadTokenFile, readSecret}
+	admin := secretFile{"api.auth.admin-token-file", c.AdminTokenFile, readSecret}
+	return renew(log, []secretFile{read, admin}, func(contents []string) (t api.Tokens, err error) {
+		for i, f := range []secretFile{read, admin} {
+			if f.path != "" {
+				warnReadable(log, f.setting, f.path)
+			}
+			if contents[i], err = token(f.setting, f.path, contents[i]); err != nil {
+				return t, err
+			}
+		}
+		t = api.Tokens{Read: contents[0], Admin: contents[1]}
+		if t.Read != "" && t.Read == t.Admin {
+			log.Warn("the read token equals the admin token, so readers may do everything", "component", "api")
+		}
+		return t, nil
+	})
+}
+
+// encryption returns the TLS settings, nil for none. Connections that are opened after a file has changed use the new
+// content.
+func encryption(log *slog.Logger, c config.TLS) (*tls.Config, error) {
 	if c == (config.TLS{}) {
 		return nil, nil
 	}
 	if c.CertFile == "" || c.KeyFile == "" {
 		return nil, errors.New("cannot encrypt the API: api.tls.cert-file and api.tls.key-file go together")
 	}
-	certificate, err := keyPair(c.CertFile, c.KeyFile)
+	files, err := renew(log, []secretFile{{"api.tls.cert-file", c.CertFile, reference.ReadFile},
+		{"api.tls.key-file", c.KeyFile, reference.ReadFile},
+		{"api.tls.client-ca-file", c.ClientCAFile, reference.ReadFile}},
+		func(contents []string) (*tls.Config, error) {
+			return tlsConfig(c, contents[0], contents[1], contents[2])
+		})
 	if err != nil {
-		return nil, fmt.Errorf("cannot load the certificate in api.tls.cert-file: %w", err)
+		return nil, err
+	}
+	first := files.get().Clone()
+	first.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return files.get(), nil }
+	return first, nil
+}
+
+// tlsConfig returns the TLS configuration for a certificate, its key and the authorities of clients, "" for none.
+func tlsConfig(c config.TLS, cert, key, clients string) (*tls.Config, error) {
+	certificate, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the certificate in api.tls.cert-file with api.tls.key-file: %w", err)
 	}
 	t := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"}}
 	if c.ClientCAFile == "" {
 		return t, nil
 	}
-	pem, err := reference.ReadFile(c.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: %w", err)
-	}
 	t.ClientCAs, t.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !t.ClientCAs.AppendCertsFromPEM([]byte(pem)) {
+	if !t.ClientCAs.AppendCertsFromPEM([]byte(clients)) {
 		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: there is no PEM certificate in %s", c.ClientCAFile)
 	}
 	return t, nil
-}
-
-// keyPair reads a certificate and its key, from regular files of bounded size.
-func keyPair(certFile, keyFile string) (tls.Certificate, error) {
-	certificate, err := reference.ReadFile(certFile)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	key, err := reference.ReadFile(keyFile)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair([]byte(certificate), []byte(key))
 }

@@ -24,7 +24,7 @@ func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 	}
 	ip := net.ParseIP(host)
 	local := host == "localhost" || ip != nil && ip.IsLoopback()
-	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
+	authenticated := s.Tokens() != (api.Tokens{}) || s.TLS != nil && s.TLS.ClientCAs != nil
 	switch {
 	case local && !authenticated:
 		log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token",

@@ -34,7 +34,7 @@ func pipelineRules() []AlertRule {
 		alertRule("ConduitPipelineDegraded", "critical", "1m", PipelineStatus+" == 3",
 			pipeline+" failed and is not restarted",
 			"conduit status {{ $labels.pipeline_id }} says why. It runs again when its file or its environment is "+
-				"mended."),
+				"corrected."),
 		alertRule("ConduitPipelineFailing", "warning", "10m", PipelineFailures+" > 0",
 			pipeline+" has failed {{ $value }} times in a row",
 			"It is restarted with growing pauses. conduit status {{ $labels.pipeline_id }} says why."),

@@ -90,10 +90,19 @@ func begins(text, prefix string) bool {
 
 func isWord(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 
+// filler are words that say nothing about the subject of a query.
+var filler = strings.Fields("a an and are can do does for from how i in is it its my of on or the to what when where " +
+	"which why with you")
+
 // wordsOf divides a query. Every word has its forms.
 func wordsOf(query string) (words [][]string) {
 	separates := func(r rune) bool { return r < 0x80 && r != '.' && !isWord(byte(r)) }
-	for _, word := range strings.FieldsFunc(strings.ToLower(query), separates) {
+	all := strings.FieldsFunc(strings.ToLower(query), separates)
+	some := slices.DeleteFunc(slices.Clone(all), func(word string) bool { return slices.Contains(filler, word) })
+	if len(some) == 0 {
+		some = all
+	}
+	for _, word := range some {
 		switch {
 		case len(word) > 4 && strings.HasSuffix(word, "ies"):
 			words = append(words, []string{word, strings.TrimSuffix(word, "ies") + "y"})
@@ -116,9 +125,9 @@ type candidate struct {
 	names       []prepared
 }
 
-// match returns how well a section of a page fits the words, 0 if one does not occur, and the name of a setting in it
-// that fits the words which the title of the page does not have.
-func match(title, about prepared, c *candidate, words [][]string) (points int, name string) {
+// match returns how well a section of a page fits the words, 0 if more than missing words do not occur, and the name of
+// a setting in it that fits the words which the title of the page does not have.
+func match(title, about prepared, c *candidate, words [][]string, missing int) (points int, name string) {
 	var rest [][]string
 	for _, forms := range words {
 		inTitle := title.has(forms)
@@ -136,8 +145,10 @@ func match(title, about prepared, c *candidate, words [][]string) (points int, n
 			points += 8
 		case c.text.has(forms):
 			points++
-		default:
+		case missing == 0:
 			return 0, ""
+		default:
+			missing--
 		}
 	}
 	all := func(p prepared) bool {
@@ -168,14 +179,20 @@ func match(title, about prepared, c *candidate, words [][]string) (points int, n
 	return points, name
 }
 
-// Find returns the pages in which every word of the query occurs, the best first: none if it has no words.
+// Find returns the pages in which every word of the query occurs, or else most words, the best first: none if it has no
+// words.
 func Find(pages []Page, query string) (hits []Hit) {
 	words := wordsOf(query)
-	if len(words) == 0 {
-		return nil
+	for missing := 0; 2*missing < len(words) && len(hits) == 0; missing++ {
+		hits = findMost(pages, words, missing)
 	}
+	return hits
+}
+
+// findMost is Find for pages that may miss some of the words.
+func findMost(pages []Page, words [][]string, missing int) (hits []Hit) {
 	for i := range pages {
-		if h := pages[i].find(words); h.points > 0 {
+		if h := pages[i].find(words, missing); h.points > 0 {
 			hits = append(hits, h)
 		}
 	}
@@ -183,7 +200,7 @@ func Find(pages []Page, query string) (hits []Hit) {
 	return hits
 }
 
-func (p *Page) find(words [][]string) Hit {
+func (p *Page) find(words [][]string, missing int) Hit {
 	best := Hit{Page: p}
 	title, about := prepare(p.Title), prepare(p.About+" "+p.Words)
 	var page candidate
@@ -193,7 +210,7 @@ func (p *Page) find(words [][]string) Hit {
 		for _, n := range s.Names {
 			c.names = append(c.names, prepare(n))
 		}
-		if points, name := match(title, about, &c, words); 2*points > best.points {
+		if points, name := match(title, about, &c, words, missing); 2*points > best.points {
 			best = Hit{p, s, name, 2 * points}
 		}
 		page.text = append(append(page.text, c.title...), append(c.text, slices.Concat(c.names...)...)...)
@@ -207,7 +224,7 @@ func (p *Page) find(words [][]string) Hit {
 		best.points += 200
 	case best.points == 0 && len(p.Sections) > 0: // the words occur in different sections
 		best.Section = &p.Sections[0]
-		best.points, _ = match(title, about, &page, words)
+		best.points, _ = match(title, about, &page, words, missing)
 	}
 	return best
 }

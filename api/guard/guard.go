@@ -32,17 +32,21 @@ const (
 	Admin
 )
 
-// Guard protects a server. Log and Fail must be set, before first use.
+// Tokens are bearer tokens. With neither token set, every client may do everything.
+type Tokens struct {
+	Read  string // lets read
+	Admin string // lets do everything
+}
+
+// Guard protects a server. Tokens, Log and Fail must be set, before first use.
 type Guard struct {
 	Fail func(w http.ResponseWriter, r *http.Request, err error) // answers with the error
 	// names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Hosts []string
 	// of pages of other sites that may use the API, as browsers send them
 	Origins []string
-	// lets read; with neither token set, every client may do everything
-	ReadToken  string
-	AdminToken string // lets do everything
-	Log        *slog.Logger
+	Tokens  func() Tokens
+	Log     *slog.Logger
 
 	wrong  attempts
 	panics atomic.Uint64
@@ -253,11 +257,12 @@ func (g *Guard) RoleOf(r *http.Request) Role {
 	if c := connection(r); c != nil && c.peer != nil {
 		return Admin
 	}
-	if g.ReadToken == "" && g.AdminToken == "" {
+	tokens := g.Tokens()
+	if tokens == (Tokens{}) {
 		return Admin
 	}
 	token := Bearer(r)
-	admin, read := same(token, g.AdminToken), same(token, g.ReadToken)
+	admin, read := same(token, tokens.Admin), same(token, tokens.Read)
 	switch {
 	case admin:
 		return Admin

@@ -21,7 +21,8 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	s := served(t, map[string]any{"/docs/index.js": string(files["index.js"])})
-	for _, query := range []string{"max-silence", "dead letters", "queries of hourly files"} {
+	for _, query := range []string{"max-silence", "dead letters", "queries of hourly files",
+		"how do I rotate a token zzqx", "how to", "zzqx kafka wwqy topic"} {
 		vm.Set("query", query)
 		want, err := vm.RunString(`findPages(window.conduitPages, query).map(
 			(h) => [h.page.name, h.section.title || '', h.name || ''].join('|')).slice(0, 10).join('\n')`)

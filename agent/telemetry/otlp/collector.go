@@ -126,11 +126,18 @@ func tlsConfig(s *config.OTLP) (*tls.Config, error) {
 		return nil, errors.New("cannot use telemetry.otlp.cert-file: set it and telemetry.otlp.key-file, or neither")
 	}
 	if s.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("cannot use telemetry.otlp.cert-file and telemetry.otlp.key-file: %w", err)
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("cannot use telemetry.otlp.cert-file and telemetry.otlp.key-file: %w", err)
+			}
+			return &pair, nil
 		}
-		c.Certificates = []tls.Certificate{pair}
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		// Loaded for each connection, so that a renewed certificate takes effect.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return c, nil
 }

@@ -66,6 +66,7 @@ export function sparkline(points, { width = 96, height = 22, label } = {}) {
 
 /** A question with a way out; answers whether it was confirmed. */
 export const question = signal(null);
+let dialog = null; // that shows the question
 
 export function ask({ title, text, yes = 'Yes', danger = false, body = null }) {
   return new Promise((answer) => question.set({ title, text, yes, danger, body, answer }));
@@ -74,9 +75,13 @@ export function ask({ title, text, yes = 'Yes', danger = false, body = null }) {
 export function questionDialog() {
   const q = question();
   if (!q) return null;
-  const close = (value) => { question.set(null); q.answer(value); };
+  const close = (value) => {
+    dialog?.close(); // gives the focus back to where it was
+    question.set(null);
+    q.answer(value);
+  };
   return h('dialog', {
-    key: 'question', ref: (el) => el?.showModal(), oncancel: () => close(false), 'aria-labelledby': 'question-title',
+    key: 'question', ref: (el) => { dialog = el; el?.showModal(); }, oncancel: () => close(false), 'aria-labelledby': 'question-title',
   },
     h('h2', { id: 'question-title' }, q.title),
     q.text ? h('p', null, q.text) : null,
@@ -87,13 +92,14 @@ export function questionDialog() {
         q.yes)));
 }
 
-/** A button that is shown to those who may use it, and is off while what it did goes on. */
+/** A button that is shown to those who may use it, and does nothing while what it did goes on. It keeps the focus. */
 const busy = signal(new Set());
 
 export function action(label, key, run, { kind = '', disabled = false } = {}) {
   if (!agent.mayWrite()) return null;
   const going = busy().has(key);
   const click = async () => {
+    if (busy.peek().has(key)) return;
     busy.update((all) => new Set(all).add(key));
     try {
       await run();
@@ -102,7 +108,8 @@ export function action(label, key, run, { kind = '', disabled = false } = {}) {
     }
   };
   return h('button', {
-    class: kind, key, disabled: disabled || going, 'aria-busy': going ? 'true' : null, onclick: click,
+    class: kind, key, disabled: disabled && !going, 'aria-disabled': going ? 'true' : null,
+    'aria-busy': going ? 'true' : null, onclick: click,
   }, label);
 }
 

@@ -92,8 +92,8 @@ function heading({ s }) {
           : 'API')),
     h('span', { class: 'grow' }),
     active
-      ? action('Stop', 'stop', act('stop', 'stopped'))
-      : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
+      ? action('Stop', 'run', act('stop', 'stopped')) // one button, which keeps the focus
+      : action('Start', 'run', act('start', 'started'), { kind: 'primary' }),
     s.state.phase === 'stopping'
       ? action('Stop now', 'force',
         () => agent.attempt('stopped; records in flight are delivered again', () =>

@@ -167,9 +167,12 @@ function patchKids(parent, old, next, svg) {
   }
 }
 
+// If the removed element has the focus, the content of the page gets it, so that the keyboard goes on from there.
 function remove(node) {
+  const el = elementOf(node), focused = el.contains(document.activeElement);
   unref(node);
-  elementOf(node).remove();
+  el.remove();
+  if (focused) document.getElementById('main')?.focus({ preventScroll: true });
 }
 
 function unref(node) {

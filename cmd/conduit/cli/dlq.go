@@ -229,25 +229,30 @@ func showDeadLetter(r *Remote, l *spec.DeadLetter) error {
 
 func dropCommand(p *Program) *ffcli.Command {
 	var f deadLetterFilter
-	var all bool
+	var all, yes bool
 	return p.Remote("drop", RemoteCommand{
 		Usage: "conduit dlq drop PIPELINE [ID...]",
 		Short: "Delete dead letters permanently.",
-		Long: `Select them by id, by the flags of 'conduit dlq ls', or with --all.
+		Long: `Select them by id, by the flags of 'conduit dlq ls', or with --all. Unless they are selected by id,
+the command asks for confirmation.
 
 Examples:
   conduit dlq drop orders 17 18
   conduit dlq drop orders --error timeout
-  conduit dlq drop orders --all`,
+  conduit dlq drop orders --all --yes`,
 		Arguments: 1,
 		Optional:  maxSelected,
 		Flags: func(fs *flag.FlagSet) {
 			f.flags(fs)
 			fs.BoolVar(&all, "all", false, "all dead letters of the pipeline")
+			fs.BoolVar(&yes, "yes", false, "do not ask for confirmation")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			ids, err := selection(args[1:], &f, all)
 			if err != nil {
+				return err
+			}
+			if err := confirmDrop(ctx, r, args[0], len(ids) > 0 || yes, all); err != nil {
 				return err
 			}
 			n, err := r.DropDeadLetters(ctx, args[0], ids, f.DeadLetterFilter)
@@ -261,6 +266,26 @@ Examples:
 			return err
 		},
 	})
+}
+
+// confirmDrop asks before dead letters are deleted that were not named one by one.
+func confirmDrop(ctx context.Context, r *Remote, pipeline string, yes, all bool) error {
+	if yes {
+		return nil
+	}
+	totals, err := r.DeadLetterTotals(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(totals, func(t spec.DeadLetterTotals) bool { return t.PipelineID == pipeline })
+	if i < 0 || totals[i].Count == 0 {
+		return nil // the agent answers that there are none, or no such pipeline
+	}
+	which := "matching dead letters"
+	if all {
+		which = terminal.Count(int(totals[i].Count), "dead letter")
+	}
+	return r.Confirm(false, fmt.Sprintf("Delete %s of %s permanently?", which, pipeline))
 }
 
 // maxSelected is the maximum number of ids in a command.

@@ -25,9 +25,9 @@ func replayCommand(p *Program) *ffcli.Command {
 that refused it, or with --from first from the first processor, as it was read. That
 needs keep-original: true in dead-letter-queue at the time of the refusal. A dead
 letter is deleted when its record is settled. If it is refused again, it stays with
-both errors. Select dead letters by id, by the flags of 'conduit dlq ls', or with
---all. The pipeline need not run. Ctrl-C and 'conduit dlq cancel' end the replay after
-in-flight records are settled.
+both errors, and the command ends with exit code 1. Select dead letters by id, by the
+flags of 'conduit dlq ls', or with --all. The pipeline need not run. Ctrl-C and 'conduit
+dlq cancel' end the replay after in-flight records are settled.
 
 Examples:
   conduit dlq replay orders 17
@@ -62,6 +62,10 @@ Examples:
 			err = sayReplay(r, &status)
 			if err == nil && !status.Running && !status.Cancelled {
 				err = missing(args[0], len(ids), status.Read+status.Skipped)
+			}
+			if err == nil && status.Refused > 0 {
+				err = fmt.Errorf("%d of %s refused again: 'conduit dlq ls %s' lists why", status.Refused,
+					terminal.Count(int(status.Read), "dead letter"), args[0])
 			}
 			return err
 		},

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -445,6 +446,38 @@ func TestUIKeyboard(t *testing.T) {
 		}
 		p.until(fmt.Sprintf("after the key %q not %s", step.key, step.until), step.until)
 	}
+}
+
+// The focus stays where it is when a button changes, and when a question is answered.
+func TestUIFocus(t *testing.T) {
+	load.Parallel(t, load.Agent+load.Browser)
+	w := agenttest.StartWeb(t, "")
+	w.Save("p.yaml", agenttest.Generated(w.Dir, "p", 50, marked))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	p := openPage(t, w.API.URL, "pipelines/p")
+	p.until("the button is not there", `!!document.querySelector(".title button")`)
+	p.eval(`document.querySelector(".title button").focus()`)
+	for _, next := range []string{"Start", "Stop"} {
+		p.do(chromedp.KeyEvent(kb.Enter))
+		p.until("the focus is not on "+next, fmt.Sprintf(
+			`document.activeElement?.innerText === %q && document.activeElement.ariaBusy !== "true"`, next))
+	}
+	mine, _, err := w.API.CreatePipeline(t.Context(), "", rest.PipelineConfig{Name: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.eval("location.hash = " + quoted("#/pipelines/"+mine.ID))
+	const drop = `[...document.querySelectorAll(".title button")].find((b) => b.innerText === "Delete")`
+	p.until("the button is not there", "!!"+drop)
+	p.eval(drop + ".focus()")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("nothing is asked", `document.activeElement?.matches("dialog button")`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until("the focus is not back", drop+" === document.activeElement")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("nothing is asked", `document.activeElement?.matches("dialog button")`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("the focus is not in the page that follows", `location.hash === "#/" && document.activeElement?.id === "main"`)
 }
 
 // The drawing marks the stage that holds the pipeline back, and the stages that wait for it.

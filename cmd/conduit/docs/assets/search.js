@@ -1,10 +1,16 @@
 // The search of the documentation. A hit is a page in which every word of the query occurs, with the section that fits
-// best. Names come before titles, titles before texts: a search for the name of a plugin finds its page first, and one
-// for the name of a setting the table with this setting.
+// best; if there is none, a page in which most words occur. Names come before titles, titles before texts: a search for
+// the name of a plugin finds its page first, and one for the name of a setting the table with this setting.
 
-// wordsOf divides a query. Every word also matches without the ending of the plural.
+const filler = new Set(('a an and are can do does for from how i in is it its my of on or the to what when where ' +
+  'which why with you').split(' '));
+
+// wordsOf divides a query. Every word also matches without the ending of the plural. Words that say nothing about the
+// subject are left out, unless there are no others.
 function wordsOf(query) {
-  return query.toLowerCase().split(/[^a-z0-9.\u0080-\uffff]+/).filter(Boolean).map((word) => {
+  const all = query.toLowerCase().split(/[^a-z0-9.\u0080-\uffff]+/).filter(Boolean);
+  const some = all.filter((word) => !filler.has(word));
+  return (some.length ? some : all).map((word) => {
     const forms = [word];
     if (word.length > 4 && word.endsWith('ies')) forms.push(word.slice(0, -3) + 'y');
     else if (word.length > 3 && word.endsWith('s')) forms.push(word.slice(0, -1));
@@ -43,9 +49,9 @@ function readied(page) {
   return page.ready;
 }
 
-// match returns how well a section of a page fits the words: points, 0 if one does not occur, and the name of a
-// setting or the like in it that all words fit which the title of the page does not have.
-function match(page, s, words) {
+// match returns how well a section of a page fits the words: points, 0 if more than missing words do not occur, and the
+// name of a setting or the like in it that all words fit which the title of the page does not have.
+function match(page, s, words, missing) {
   let points = 0;
   for (const forms of words) {
     if (begin(page.title, forms)) points += 20;
@@ -53,7 +59,7 @@ function match(page, s, words) {
     else if (begin(s.title, forms)) points += 10;
     else if (begin(page.about, forms)) points += 8;
     else if (begin(s.text, forms)) points += 1;
-    else return { points: 0 };
+    else if (--missing < 0) return { points: 0 };
   }
   const rest = words.filter((forms) => !begin(page.title, forms));
   const all = (text) => rest.length > 0 && rest.every((forms) => begin(text, forms));
@@ -68,20 +74,29 @@ function match(page, s, words) {
 // findPages returns the pages for a query, the best first: {page, section, name, points}. Section is that with the best
 // fit, and name, if there is one, a setting in it.
 function findPages(pages, query) {
-  const words = wordsOf(query), hits = [];
-  if (!words.length) return hits;
+  const words = wordsOf(query);
+  for (let missing = 0; 2 * missing < words.length; missing++) {
+    const hits = findMost(pages, words, missing);
+    if (hits.length) return hits;
+  }
+  return [];
+}
+
+// findMost is findPages for pages that may miss some of the words.
+function findMost(pages, words, missing) {
+  const hits = [];
   for (const page of pages) {
     const ready = readied(page);
     let best = { page, points: 0 };
     for (const s of ready.sections) {
-      const { points, name } = match(ready, s, words);
+      const { points, name } = match(ready, s, words, missing);
       if (points > best.points) best = { page, section: s.section, name, points };
     }
     if (best.points && words.length === 1 && words[0].includes(ready.name)) best.points += 100;
     if (!best.points) { // the words occur in different sections
       const whole = { title: prepare(''), section: {}, names: [], text: { plain: ready.sections.flatMap((s) =>
         [...s.title.plain, ...s.text.plain, ...s.names.flatMap((n) => n.plain)]) } };
-      best = { page, section: page.sections[0], points: match(ready, whole, words).points / 2 };
+      best = { page, section: page.sections[0], points: match(ready, whole, words, missing).points / 2 };
     }
     if (best.points) hits.push(best);
   }

@@ -1,0 +1,119 @@
+package e2e_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+)
+
+// replace puts text at path by renaming a new file.
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	made := agenttest.SecretFile(t, text)
+	if err := os.Rename(made, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rewrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTokensAreRenewed changes the files of the tokens while the agent runs.
+func TestTokensAreRenewed(t *testing.T) {
+	t.Parallel()
+	reader, admin := agenttest.SecretFile(t, "reader\n"), agenttest.SecretFile(t, "admin\n")
+	w := startWeb(t, "", func(c *config.Config) {
+		c.API.Auth = config.Auth{ReadTokenFile: reader, AdminTokenFile: admin}
+	})
+	valid := func(after string, tokens ...string) {
+		t.Helper()
+		for _, one := range []string{"reader", "reader 2", "admin", "admin 2", "admin 3", "admin 4", ""} {
+			want := http.StatusUnauthorized
+			for _, token := range tokens {
+				if one == token {
+					want = http.StatusOK
+				}
+			}
+			if got := w.Do("GET", "/v1/pipelines", "", "Authorization", "Bearer "+one); got.Status != want {
+				t.Errorf("after %s: token %q: %d, want %d: %s", after, one, got.Status, want, got.Body)
+			}
+		}
+	}
+	valid("the start", "reader", "admin")
+	replace(t, admin, "admin 2\n")
+	valid("a file was replaced", "reader", "admin 2")
+	rewrite(t, reader, "reader 2")
+	valid("a file was written again", "reader 2", "admin 2")
+	rewrite(t, admin, "admin 3\n")
+	valid("a text of the same length", "reader 2", "admin 3")
+	rewrite(t, admin, " \n")
+	valid("a file was emptied", "reader 2", "admin 3")
+	if err := os.Remove(admin); err != nil {
+		t.Fatal(err)
+	}
+	valid("a file was deleted", "reader 2", "admin 3")
+	valid("it was missed again", "reader 2", "admin 3")
+	if err := os.Mkdir(admin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	valid("a directory took its place", "reader 2", "admin 3")
+	if err := os.Remove(admin); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, admin, "admin 4")
+	valid("it came back", "reader 2", "admin 4")
+	w.Stop()
+	log := w.Log()
+	for text, want := range map[string]int{"a changed file is in use": 4, "admin-token-file: " + admin + " is empty": 1,
+		"no such file": 1, "not a regular file": 1} {
+		if n := strings.Count(log, text); n != want {
+			t.Errorf("the log says %q %d times, want %d:\n%s", text, n, want, log)
+		}
+	}
+}
+
+// TestCertificatesAreRenewed changes the files of the certificates while the agent runs.
+func TestCertificatesAreRenewed(t *testing.T) {
+	t.Parallel()
+	first, second := network.NewAuthority(t), network.NewAuthority(t)
+	cert, key := first.Pair(t)
+	c := config.TLS{CertFile: agenttest.SecretFile(t, cert), KeyFile: agenttest.SecretFile(t, key),
+		ClientCAFile: agenttest.SecretFile(t, first.PEM)}
+	w := startWeb(t, "", func(s *config.Config) { s.API.TLS = c })
+	answers := func(after string, server, client *network.Authority) {
+		t.Helper()
+		for _, trusted := range []*network.Authority{first, second} {
+			for _, shown := range []*network.Authority{first, second} {
+				_, err := trusting(t, trusted, w.Address(), shown).Info(t.Context())
+				if want := trusted == server && shown == client; (err == nil) != want {
+					t.Errorf("after %s: trusting the first %t, showing the first %t: error %v", after,
+						trusted == first, shown == first, err)
+				}
+			}
+		}
+	}
+	answers("the start", first, first)
+	cert, key = second.Pair(t)
+	replace(t, c.CertFile, cert)
+	answers("only the certificate was replaced", first, first)
+	replace(t, c.KeyFile, key)
+	answers("its key was replaced", second, first)
+	rewrite(t, c.ClientCAFile, second.PEM)
+	answers("the authority of clients was replaced", second, second)
+	rewrite(t, c.ClientCAFile, "no certificate")
+	answers("it was replaced by another text", second, second)
+	w.Stop()
+	if log := w.Log(); !strings.Contains(log, "api.tls.cert-file with api.tls.key-file") ||
+		!strings.Contains(log, "there is no PEM certificate in "+c.ClientCAFile) {
+		t.Errorf("the log does not say what cannot be used:\n%s", log)
+	}
+}
