@@ -32,7 +32,7 @@ type schemaNode struct {
 
 var root = sync.OnceValue(func() *schemaNode {
 	var n schemaNode
-	if err := json.Unmarshal(schemas.Source(schemas.PipelineFile), &n); err != nil {
+	if err := json.Unmarshal(schemas.PipelineFile.Source(), &n); err != nil {
 		panic(err) // the schema is embedded, and compiled in tests
 	}
 	return &n

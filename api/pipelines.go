@@ -220,3 +220,74 @@ func (s *pipelineHandlers) gone(r *http.Request, id string) (bool, error) {
 	}
 	return d.Withdrawn.IsZero(), err
 }
+
+// shown returns a pipeline as the API shows it.
+func (s *shared) shown(d *spec.Declaration) rest.Pipeline {
+	p := &d.Pipeline
+	body := rest.Pipeline{
+		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description,
+			Labels: p.Labels, Routing: p.Routing},
+		ConnectorIDs: []string{}, ProcessorIDs: []string{},
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	for i := range p.Connectors {
+		body.ConnectorIDs = append(body.ConnectorIDs, p.QualifiedID(p.Connectors[i].ID))
+	}
+	for i := range p.Processors {
+		body.ProcessorIDs = append(body.ProcessorIDs, p.QualifiedID(p.Processors[i].ID))
+	}
+	return body
+}
+
+// stateOf returns the observed state of a pipeline in the vocabulary of the API. A pipeline counts as running from the
+// time its connectors are open until they are closed.
+func (s *shared) stateOf(d *spec.Declaration) rest.PipelineState {
+	state, known := s.Loop.State(d.Pipeline.ID)
+	if !known {
+		state.Phase, state.StoppedByUser = spec.PhaseStopped, true
+	}
+	stopped := rest.PipelineState{Status: rest.StatusStopped, StoppedReason: rest.StoppedBySystem}
+	if state.StoppedByUser || d.Want() == spec.StatusStopped {
+		stopped.StoppedReason = rest.StoppedByUser
+	}
+	running := func(status rest.PipelineStatusCode) rest.PipelineState {
+		return rest.PipelineState{Status: status, StoppedReason: rest.StoppedUnspecified}
+	}
+	switch state.Phase {
+	case spec.PhaseRunning, spec.PhaseStopping:
+		return delivering(running(rest.StatusRunning), state.Stall)
+	case spec.PhaseRecovering:
+		return running(rest.StatusRecovering)
+	case spec.PhaseStarting:
+		if state.Failures > 0 {
+			return running(rest.StatusRecovering)
+		}
+	case spec.PhaseDegraded:
+		degraded := running(rest.StatusDegraded)
+		degraded.Error = state.Error
+		return degraded
+	}
+	return stopped
+}
+
+// delivering returns the state of a running pipeline, with the reason when it delivers nothing. A pipeline that failed
+// stays in recovery until it delivers again.
+func delivering(s rest.PipelineState, stall *spec.Stall) rest.PipelineState {
+	if stall == nil {
+		return s
+	}
+	if s.Error = stall.Message; stall.Failed {
+		s.Status = rest.StatusRecovering
+	}
+	return s
+}
+
+// present answers with a pipeline and its ETag.
+func (s *shared) present(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("ETag", etag(d.Pipeline))
+	setGeneration(w, d)
+	return s.shown(d), nil
+}

@@ -16,20 +16,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Timeouts limits the unary calls to a connector. Zero means a minute.
-type Timeouts struct {
-	Configure time.Duration
-	Open      time.Duration
-	Lifecycle time.Duration // each of the lifecycle calls
-	Teardown  time.Duration
-}
-
-const (
-	defaultTimeout = time.Minute
-	// grace is the time in which a connector must notice that its context ended.
-	grace = time.Second
-)
-
 // calls are the methods common to sdk.Source and sdk.Destination.
 type calls interface {
 	Configure(ctx context.Context, settings map[string]string) error

@@ -1,10 +1,9 @@
-// Package schemas holds the JSON Schema documents of the files people write, and
-// validates decoded values against them.
+// Package schemas has the JSON Schema of pipeline files, and validates decoded values against JSON Schemas.
 package schemas
 
 import (
 	"bytes"
-	"embed"
+	_ "embed" // for the schema
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -12,20 +11,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Document names a schema document by its file name.
-type Document string
-
-// The schema documents.
-const (
-	AgentConfig  Document = "conduit.json"      // conduit.yaml, the agent's own settings
-	PipelineFile Document = "pipeline-2.2.json" // one document of a pipeline file, versions 2.0 to 2.2
-)
-
-//go:embed *.json
-var documents embed.FS
-
-// compiled caches the *document of a Document.
-var compiled sync.Map
+// Document is a JSON Schema.
+type Document struct {
+	name string
+	text []byte
+	load func() *document
+}
 
 // document is a schema in the two forms that validation needs.
 type document struct {
@@ -33,46 +24,43 @@ type document struct {
 	source any // decoded, to look up the value of a keyword
 }
 
-// Source returns the text of doc, for editors. It panics if doc is not a document of this package.
-func Source(doc Document) []byte {
-	text, err := documents.ReadFile(string(doc))
-	if err != nil {
-		panic(fmt.Sprintf("schemas: no document %q", doc))
-	}
-	return text
-}
+//go:embed pipeline-2.2.json
+var pipelineFile []byte
 
-// load returns the compiled form of doc.
-func load(doc Document) *document {
-	if d, ok := compiled.Load(doc); ok {
-		return d.(*document)
-	}
-	d := &document{compile(doc, Source(doc)), decoded(doc)}
-	compiled.Store(doc, d)
+// PipelineFile is the schema of one document of a pipeline file, versions 2.0 to 2.2.
+var PipelineFile = New("pipeline-2.2.json", pipelineFile)
+
+// New returns the schema with this text. Its first use panics if the text is not a JSON Schema.
+func New(name string, text []byte) *Document {
+	d := &Document{name: name, text: text}
+	d.load = sync.OnceValue(func() *document { return &document{compile(name, text), decoded(name, text)} })
 	return d
 }
 
-// compile returns the compiled form of text. The documents are embedded and tested, so a document that does not compile
-// is a mistake in this package and panics.
-func compile(doc Document, text []byte) *jsonschema.Schema {
+// Source returns the text of the schema, for editors.
+func (d *Document) Source() []byte { return d.text }
+
+// compile returns the compiled form of text. Schemas are part of the binary and tested, so one that does not compile is a
+// mistake in it and panics.
+func compile(name string, text []byte) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
-	err := c.AddResource(string(doc), bytes.NewReader(text))
+	err := c.AddResource(name, bytes.NewReader(text))
 	if err == nil {
 		var s *jsonschema.Schema
-		if s, err = c.Compile(string(doc)); err == nil {
+		if s, err = c.Compile(name); err == nil {
 			return s
 		}
 	}
-	panic(fmt.Sprintf("schemas: cannot compile %s: %v", doc, err))
+	panic(fmt.Sprintf("schemas: cannot compile %s: %v", name, err))
 }
 
 // decoded returns the value of a document, with numbers as they are written.
-func decoded(doc Document) (source any) {
-	d := json.NewDecoder(bytes.NewReader(Source(doc)))
+func decoded(name string, text []byte) (source any) {
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&source); err != nil {
-		panic(fmt.Sprintf("schemas: cannot decode %s: %v", doc, err))
+		panic(fmt.Sprintf("schemas: cannot decode %s: %v", name, err))
 	}
 	return source
 }

@@ -53,7 +53,7 @@ func TestValidate(t *testing.T) {
 			if err := json.Unmarshal([]byte(tt.value), &v); err != nil {
 				t.Fatal(err)
 			}
-			got := schemas.Validate(schemas.PipelineFile, v)
+			got := schemas.PipelineFile.Validate(v)
 			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(schemas.Violation{}, "Message")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 // Editors show descriptions and complete from examples, so every field needs one.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	var root map[string]any
-	if err := json.Unmarshal(schemas.Source(schemas.PipelineFile), &root); err != nil {
+	if err := json.Unmarshal(schemas.PipelineFile.Source(), &root); err != nil {
 		t.Fatal(err)
 	}
 	defs := root["$defs"].(map[string]any)

@@ -11,7 +11,7 @@ import (
 
 // checkSchema reports the violations of the schema in the document fields.
 func checkSchema(r *report, fields map[string]any) {
-	for _, v := range schemas.Validate(schemas.PipelineFile, fields) {
+	for _, v := range schemas.PipelineFile.Validate(fields) {
 		explain(r, fields, v)
 	}
 }

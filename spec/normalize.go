@@ -7,16 +7,7 @@ import (
 	"strings"
 )
 
-const (
-	defaultWindowSize            = 1 // latest records counted
-	defaultDeadLetterQueuePlugin = "builtin:log"
-	defaultWorkers               = 1
-)
-
-// defaultDeadLetterQueueSettings returns the default settings of a log dead-letter queue.
-func defaultDeadLetterQueueSettings() map[string]string {
-	return map[string]string{"level": "warn", "message": "record delivery failed"}
-}
+const defaultWorkers = 1
 
 // Normalize sets the fields that p leaves out: names, status, workers and, when it has no plugin, the whole dead-letter
 // queue. Empty settings become nil and Connectors becomes non-nil. Normalize is idempotent.

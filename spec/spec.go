@@ -65,18 +65,6 @@ type Processor struct {
 	Workers   int               `json:"workers"` // at least 1
 }
 
-// DeadLetterQueue is the dead-letter queue: the destination of refused records, and how many of them are tolerated.
-type DeadLetterQueue struct {
-	Plugin              string            `json:"plugin"`
-	Settings            map[string]string `json:"settings,omitempty"`
-	WindowSize          int               `json:"window-size"`             // records counted; 0 tolerates all refusals
-	WindowNackThreshold int               `json:"window-nack-threshold"`   // refusals tolerated within the window
-	KeepOriginal        bool              `json:"keep-original,omitempty"` // dead letters keep the record as it was read
-}
-
-// Tolerant reports whether the pipeline continues when a record is refused.
-func (q *DeadLetterQueue) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
-
 // QualifiedID returns the id of the connector id of this pipeline in the rest of the agent and in the API:
 // "<pipeline>:<connector>".
 func (p *Pipeline) QualifiedID(id string) string { return p.ID + ":" + id }

@@ -20,12 +20,11 @@ func Token(log *slog.Logger, setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	warnReadable(log, setting, file)
 	text, err := readSecret(file)
-	if err == nil {
-		text, err = token(setting, file, text)
+	if err != nil {
+		return "", err
 	}
-	return text, err
+	return checked(log, secretFile{setting: setting, path: file}, text)
 }
 
 // isCredential reports whether file is the name of a credential.
@@ -54,7 +53,7 @@ func warnReadable(log *slog.Logger, setting, file string) {
 
 // token returns the token in the content of a file.
 func token(setting, file, content string) (string, error) {
-	if content = strings.TrimSpace(content); content == "" && file != "" {
+	if content = strings.TrimSpace(content); content == "" {
 		return "", fmt.Errorf("cannot read the token in %s: %s is empty", setting, file)
 	}
 	return content, nil
@@ -65,20 +64,27 @@ func tokens(log *slog.Logger, c config.Auth) (*renewed[api.Tokens], error) {
 	read := secretFile{"api.auth.read-token-file", c.ReadTokenFile, readSecret}
 	admin := secretFile{"api.auth.admin-token-file", c.AdminTokenFile, readSecret}
 	return renew(log, []secretFile{read, admin}, func(contents []string) (t api.Tokens, err error) {
-		for i, f := range []secretFile{read, admin} {
-			if f.path != "" {
-				warnReadable(log, f.setting, f.path)
-			}
-			if contents[i], err = token(f.setting, f.path, contents[i]); err != nil {
-				return t, err
-			}
+		if t.Read, err = checked(log, read, contents[0]); err != nil {
+			return t, err
 		}
-		t = api.Tokens{Read: contents[0], Admin: contents[1]}
+		if t.Admin, err = checked(log, admin, contents[1]); err != nil {
+			return t, err
+		}
 		if t.Read != "" && t.Read == t.Admin {
 			log.Warn("the read token equals the admin token, so readers may do everything", "component", "api")
 		}
 		return t, nil
 	})
+}
+
+// checked returns the token in the content of a file, "" for a setting that is not set. It logs a warning if every user
+// of the machine can read the file.
+func checked(log *slog.Logger, f secretFile, content string) (string, error) {
+	if f.path == "" {
+		return "", nil
+	}
+	warnReadable(log, f.setting, f.path)
+	return token(f.setting, f.path, content)
 }
 
 // encryption returns the TLS settings, nil for none. Connections that are opened after a file has changed use the new

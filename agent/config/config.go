@@ -4,7 +4,7 @@ package config
 
 import "time"
 
-// Config holds the settings of the agent. Each field has a declaration, which describes it; see declarations.go. The
+// Config holds the settings of the agent. Each field has a declaration, which describes it; see settings.go. The
 // key of a declaration is also the flag and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, the variable.
 type Config struct {
 	DB          DB

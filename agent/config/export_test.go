@@ -1,8 +1,5 @@
 package config
 
-// ForeignGroups are the groups that have only foreign keys.
-var ForeignGroups = foreignGroups
-
 // Fields returns the settings of c with their fields.
 func (c *Config) Fields() []Setting { return c.settings() }
 

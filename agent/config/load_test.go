@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/schemas"
 )
 
 // load loads settings with conduit.yaml in the working directory.
@@ -255,7 +254,7 @@ func TestTemplateFitsItsSchema(t *testing.T) {
 	if err := yaml.Unmarshal(template, &v); err != nil {
 		t.Fatal(err)
 	}
-	for _, violation := range schemas.Validate(schemas.AgentConfig, v) {
+	for _, violation := range schema.Validate(v) {
 		t.Errorf("%+v", violation)
 	}
 }

@@ -310,7 +310,7 @@ func violations(t *testing.T, text string) []schemas.Violation {
 		for _, part := range slices.Backward(strings.Split(key, ".")) {
 			value = map[string]any{part: value}
 		}
-		return schemas.Validate(schemas.AgentConfig, value)
+		return schema.Validate(value)
 	}
 	return nil
 }

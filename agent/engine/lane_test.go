@@ -31,6 +31,7 @@ type lineSource struct {
 	blocks  atomic.Int64 // batches of lines returned
 	freed   atomic.Int64
 	next    int
+	paced   chan struct{} // a batch is returned for each element; nil: at once
 	stopped chan struct{}
 	stop    sync.Once
 }
@@ -49,8 +50,13 @@ func (s *lineSource) read(ctx context.Context) (*numbers, error) {
 		return nil, io.EOF
 	default:
 	}
+	paced := s.paced
 	if s.next >= s.total {
+		paced = make(chan struct{}) // nothing follows
+	}
+	if paced != nil {
 		select {
+		case <-paced:
 		case <-s.stopped:
 			return nil, io.EOF
 		case <-ctx.Done():
@@ -202,7 +208,7 @@ func (d *lineDestination) Write(_ context.Context, b *record.Batch) error {
 
 // moveLines runs a pipeline from one source to destinations until all lines are committed, and returns its stats and
 // the number of failures.
-func moveLines(t *testing.T, r *rand.Rand, total int, lane bool, dests []*lineDestination,
+func moveLines(t *testing.T, r *rand.Rand, total int, lane bool, paced chan struct{}, dests []*lineDestination,
 	during func(*engine.TapPoints, *lineSource)) (*lineSource, *measure.Pipeline, int) {
 	w := newWorld(t)
 	w.taps, w.stats = &engine.TapPoints{}, &measure.Pipeline{}
@@ -215,7 +221,7 @@ func moveLines(t *testing.T, r *rand.Rand, total int, lane bool, dests []*lineDe
 	var s *lineSource
 	for failures := 0; ; failures++ {
 		before := s
-		s = &lineSource{Rand: r, total: total, stopped: make(chan struct{})}
+		s = &lineSource{Rand: r, total: total, paced: paced, stopped: make(chan struct{})}
 		if before != nil {
 			s.blocks.Store(before.blocks.Load())
 		}
@@ -260,7 +266,7 @@ func TestLinesEqualRecords(t *testing.T) {
 		for _, lane := range []bool{true, false} {
 			r := rand.New(rand.NewPCG(seed, 1))
 			dests := newLineDestinations(t, r, 1+int(seed)%2, 0)
-			s, stats, _ := moveLines(t, r, total, lane, dests, nothing)
+			s, stats, _ := moveLines(t, r, total, lane, nil, dests, nothing)
 			if lane != (s.blocks.Load() > 0) || lane != (dests[0].lines.Load() > 0) {
 				t.Errorf("lane %v: read %d blocks, wrote %d", lane, s.blocks.Load(), dests[0].lines.Load())
 			}
@@ -296,7 +302,7 @@ func TestLinesAfterFaults(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		dests := newLineDestinations(t, r, 1+int(seed)%2, 30)
-		_, _, failures := moveLines(t, r, total, true, dests, nothing)
+		_, _, failures := moveLines(t, r, total, true, nil, dests, nothing)
 		if failures == 0 {
 			t.Error("nothing failed")
 		}
@@ -339,11 +345,19 @@ func TestLaneEndsInTheMiddle(t *testing.T) {
 	var stop func()
 	var seen atomic.Int64
 	off := "off"
-	step := 0
-	s, _, _ := moveLines(t, r, total, true, dests, func(taps *engine.TapPoints, _ *lineSource) {
+	step, before := 0, int64(0)
+	paced := make(chan struct{}, 20)
+	s, _, _ := moveLines(t, r, total, true, paced, dests, func(taps *engine.TapPoints, _ *lineSource) {
+		for len(paced) < cap(paced) {
+			paced <- struct{}{}
+		}
+		if step%8 == 2 && seen.Load() == before {
+			return // a batch is still to pass the inspector
+		}
 		step++
 		switch step % 8 {
 		case 1:
+			before = seen.Load()
 			id := []string{"p:src", "p:dst0", "p:dst1", "p:dst1/in"}[step/8%4]
 			stop = taps.Observe(id, func(b *record.Batch) {
 				for _, rec := range must(b.Records()) {

@@ -71,3 +71,44 @@ type FileContent struct {
 	// Secrets are shown as ***.
 	Content string `json:"content"`
 }
+
+// Info identifies the server.
+type Info struct {
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+// Health says whether the agent serves.
+type Health struct {
+	Status string `json:"status"`
+}
+
+// Readiness says whether the agent is ready, and counts its pipelines.
+type Readiness struct {
+	// ready, starting or unavailable.
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	// State of the directory of pipeline files. While the directory cannot be used, pipelines run as last declared.
+	Directory *spec.Directory `json:"directory,omitempty"`
+	Pipelines *ReadyPipelines `json:"pipelines,omitempty"`
+	// Use of memory, while sources wait for memory.
+	Memory *spec.RecordMemory `json:"memory,omitempty"`
+}
+
+// ReadyPipelines counts pipelines.
+type ReadyPipelines struct {
+	Total    int `json:"total"`
+	Running  int `json:"running"`
+	Degraded int `json:"degraded"`
+	// Pipelines that should run but deliver nothing. They do not affect the readiness of the agent.
+	NotDelivering     int                `json:"notDelivering,omitempty"`
+	DegradedPipelines []DegradedPipeline `json:"degradedPipelines,omitempty"`
+}
+
+// DegradedPipeline is a pipeline that failed for good.
+type DegradedPipeline struct {
+	ID     string             `json:"id"`
+	Status PipelineStatusCode `json:"status"`
+	Error  string             `json:"error"`
+}

@@ -12,3 +12,13 @@ type DeadLetterEdit struct {
 type DeadLettersDropped struct {
 	Dropped int64 `json:"dropped"`
 }
+
+// DeadLetterQueue is the dead-letter queue of a pipeline.
+type DeadLetterQueue struct {
+	Plugin              string            `json:"plugin"`
+	Settings            map[string]string `json:"settings"`
+	WindowSize          Count             `json:"windowSize"`
+	WindowNackThreshold Count             `json:"windowNackThreshold"`
+	// Dead letters also keep the record as it was read, for replays from the first processor.
+	KeepOriginal bool `json:"keepOriginal,omitempty"`
+}

@@ -25,8 +25,32 @@ const Descriptions = "" +
 	"origin: Source of the value, such as default, conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level.\n" +
 	"\nrest.FileContent\n" +
 	"content: Secrets are shown as ***.\n" +
+	"\nrest.Readiness\n" +
+	"status: ready, starting or unavailable.\n" +
+	"directory: State of the directory of pipeline files. While the directory cannot be used, pipelines " +
+	"run as last declared.\n" +
+	"memory: Use of memory, while sources wait for memory.\n" +
+	"\nrest.ReadyPipelines\n" +
+	"notDelivering: Pipelines that should run but deliver nothing. They do not affect the readiness of " +
+	"the agent.\n" +
+	"\nrest.Connector\n" +
+	"id: <pipeline>:<connector>. Can be set when the connector is created, with or without the pipeline.\n" +
+	"plugin: [builtin:|standalone:|any:]name[@version]\n" +
+	"\nrest.ConnectorConfig\n" +
+	"settings: Secrets are shown as ***. Writing *** keeps the current value.\n" +
+	"condition: For a destination: Go template that yields true for the records that it gets. Empty: all " +
+	"records. A change without it keeps it.\n" +
+	"default: For a destination: it gets the records for which no condition is true. A change without it " +
+	"keeps it.\n" +
+	"isolate: For a destination: its records wait in a log on disk, so that it holds up no other " +
+	"destination. A change without it keeps it; see isolated.\n" +
+	"isolated: In a request: false removes isolate, and true isolates a destination with the default " +
+	"limits if isolate has none.\n" +
 	"\nrest.DeadLetterEdit\n" +
 	"record: The whole record, in the form that GET returns.\n" +
+	"\nrest.DeadLetterQueue\n" +
+	"keepOriginal: Dead letters also keep the record as it was read, for replays from the first " +
+	"processor.\n" +
 	"\nrest.Diff\n" +
 	"from: Left out when the pipeline was new.\n" +
 	"changes: Changes, ordered by path.\n" +
@@ -96,14 +120,8 @@ const Descriptions = "" +
 	"\nrest.Detail\n" +
 	"reason: Stable name of the error.\n" +
 	"metadata: configPath: the faulty field; suggestion: a remedy.\n" +
-	"\nrest.Position\n" +
-	"plugin: Plugin of the source as declared.\n" +
-	"position: Left out when there is none: the source then begins where its settings say.\n" +
-	"savedBy: Plugin that saved the position. Another plugin cannot read it and begins anew.\n" +
-	"epoch: Number of the run that saved the position.\n" +
-	"records: Records settled in that run.\n" +
-	"consequence: Effect of moving to the position in the query: the records that are delivered again or " +
-	"skipped.\n" +
+	"\nrest.Inspected\n" +
+	"dropped: Number of records not shown since the last such message.\n" +
 	"\nrest.Pipeline\n" +
 	"id: Can be set when the pipeline is created.\n" +
 	"\nrest.PipelineConfig\n" +
@@ -112,42 +130,6 @@ const Descriptions = "" +
 	"change without it keeps it.\n" +
 	"\nrest.PipelineState\n" +
 	"error: Why the pipeline is degraded.\n" +
-	"\nrest.Connector\n" +
-	"id: <pipeline>:<connector>. Can be set when the connector is created, with or without the pipeline.\n" +
-	"plugin: [builtin:|standalone:|any:]name[@version]\n" +
-	"\nrest.ConnectorConfig\n" +
-	"settings: Secrets are shown as ***. Writing *** keeps the current value.\n" +
-	"condition: For a destination: Go template that yields true for the records that it gets. Empty: all " +
-	"records. A change without it keeps it.\n" +
-	"default: For a destination: it gets the records for which no condition is true. A change without it " +
-	"keeps it.\n" +
-	"isolate: For a destination: its records wait in a log on disk, so that it holds up no other " +
-	"destination. A change without it keeps it; see isolated.\n" +
-	"isolated: In a request: false removes isolate, and true isolates a destination with the default " +
-	"limits if isolate has none.\n" +
-	"\nrest.Processor\n" +
-	"id: <parent>:<processor>. Can be set when the processor is created.\n" +
-	"condition: Go template that yields true or false. Empty: all records.\n" +
-	"\nrest.ProcessorRequest\n" +
-	"type: Former name of plugin.\n" +
-	"\nrest.ProcessorUpdate\n" +
-	"condition: Left out: unchanged.\n" +
-	"\nrest.ProcessorConfigUpdate\n" +
-	"workers: Left out: unchanged.\n" +
-	"\nrest.DeadLetterQueue\n" +
-	"keepOriginal: Dead letters also keep the record as it was read, for replays from the first " +
-	"processor.\n" +
-	"\nrest.Plugin\n" +
-	"name: Full name, with kind and version.\n" +
-	"destinationParams: Empty when the plugin has no destination.\n" +
-	"sourceParams: Empty when the plugin has no source.\n" +
-	"\nrest.ProcessorPlugin\n" +
-	"name: Full name, with kind and version.\n" +
-	"\nrest.Parameter\n" +
-	"type: TYPE_STRING, TYPE_INT, TYPE_FLOAT, TYPE_BOOL, TYPE_FILE or TYPE_DURATION.\n" +
-	"\nrest.ParameterRule\n" +
-	"type: TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or " +
-	"TYPE_REGEX.\n" +
 	"\nrest.PipelineStatus\n" +
 	"generation: Version of the declaration.\n" +
 	"declared: Status in the declaration.\n" +
@@ -162,8 +144,6 @@ const Descriptions = "" +
 	"rates: Rates of the running pipeline. Lists leave out the series.\n" +
 	"conditions: Valid, Applied, Ready, Delivering, Draining, Conflict, RolledBack and PluginChanged, " +
 	"each true or false.\n" +
-	"\nrest.Inspected\n" +
-	"dropped: Number of records not shown since the last such message.\n" +
 	"\nrest.Stop\n" +
 	"force: Do not wait for the outstanding records, which are then delivered again. A stop that takes " +
 	"longer than pipelines.drain-timeout is forced in any case.\n" +
@@ -173,16 +153,36 @@ const Descriptions = "" +
 	"\nrest.Adopt\n" +
 	"owner: file (default) or api.\n" +
 	"path: Path of the file; needed only when several files declare the pipeline.\n" +
+	"\nrest.Plugin\n" +
+	"name: Full name, with kind and version.\n" +
+	"destinationParams: Empty when the plugin has no destination.\n" +
+	"sourceParams: Empty when the plugin has no source.\n" +
+	"\nrest.ProcessorPlugin\n" +
+	"name: Full name, with kind and version.\n" +
+	"\nrest.Parameter\n" +
+	"type: TYPE_STRING, TYPE_INT, TYPE_FLOAT, TYPE_BOOL, TYPE_FILE or TYPE_DURATION.\n" +
+	"\nrest.ParameterRule\n" +
+	"type: TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or " +
+	"TYPE_REGEX.\n" +
+	"\nrest.Position\n" +
+	"plugin: Plugin of the source as declared.\n" +
+	"position: Left out when there is none: the source then begins where its settings say.\n" +
+	"savedBy: Plugin that saved the position. Another plugin cannot read it and begins anew.\n" +
+	"epoch: Number of the run that saved the position.\n" +
+	"records: Records settled in that run.\n" +
+	"consequence: Effect of moving to the position in the query: the records that are delivered again or " +
+	"skipped.\n" +
+	"\nrest.Processor\n" +
+	"id: <parent>:<processor>. Can be set when the processor is created.\n" +
+	"condition: Go template that yields true or false. Empty: all records.\n" +
+	"\nrest.ProcessorRequest\n" +
+	"type: Former name of plugin.\n" +
+	"\nrest.ProcessorUpdate\n" +
+	"condition: Left out: unchanged.\n" +
+	"\nrest.ProcessorConfigUpdate\n" +
+	"workers: Left out: unchanged.\n" +
 	"\nrest.Reload\n" +
 	"prune: Withdraw the pipelines of missing files even if all files are missing.\n" +
-	"\nrest.Readiness\n" +
-	"status: ready, starting or unavailable.\n" +
-	"directory: State of the directory of pipeline files. While the directory cannot be used, pipelines " +
-	"run as last declared.\n" +
-	"memory: Use of memory, while sources wait for memory.\n" +
-	"\nrest.ReadyPipelines\n" +
-	"notDelivering: Pipelines that should run but deliver nothing. They do not affect the readiness of " +
-	"the agent.\n" +
 	"\nrest.WatchSession\n" +
 	"role: admin, or read for a client that can change nothing.\n" +
 	"\nrest.WatchStatuses\n" +

@@ -72,13 +72,6 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
-// The renderer stays small enough to be read in one sitting.
-func TestTheRendererIsShort(t *testing.T) {
-	if n := strings.Count(fetch(t, "ui.js").Body.String(), "\n"); n > 200 {
-		t.Errorf("ui.js has %d lines", n)
-	}
-}
-
 func TestFilesAreServedCompressedAndKept(t *testing.T) {
 	entries, err := os.ReadDir("assets")
 	if err != nil {

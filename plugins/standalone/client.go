@@ -199,30 +199,6 @@ func (c *Client) maxReceive() int {
 	return c.MaxReceive
 }
 
-func (c *Client) callTimeout() time.Duration {
-	if c.CallTimeout == 0 {
-		return defaultCallTimeout
-	}
-	return c.CallTimeout
-}
-
-func (c *Client) stopTimeout() time.Duration {
-	if c.StopTimeout == 0 {
-		return defaultStopTimeout
-	}
-	return c.StopTimeout
-}
-
-func (c *Client) endTimeouts() endTimeouts {
-	if c.ends == nil {
-		return defaultEndTimeouts
-	}
-	return *c.ends
-}
-
-// quietTimeout returns the time to wait after Stop for messages that may never come.
-func (c *Client) quietTimeout() time.Duration { return min(c.stopTimeout(), maxQuiet) }
-
 // instance is the common part of sources and destinations: most messages of both have the same form in both versions of
 // the protocol.
 type instance struct {

@@ -14,8 +14,6 @@
 //   - Its broker remembers whatever a plugin announces: so the stream is never opened.
 package standalone
 
-import "time"
-
 // defaultMaxReceive limits a message of a plugin, in bytes. Batches of large records fit, and a faulty plugin cannot
 // use all memory at once.
 const defaultMaxReceive = 16 << 20
@@ -27,24 +25,3 @@ const (
 	decodedFactor = 4 // memory of the records relative to the maximum message
 	leastMemory   = 1 << 20
 )
-
-// Default timeouts for a plugin; the Client may override them.
-const (
-	defaultStartTimeout = time.Minute
-	defaultCallTimeout  = time.Minute
-	teardownTimeout     = 65 * time.Second // plugins wait up to 60 s for their own readers
-	defaultStopTimeout  = 65 * time.Second
-	maxQuiet            = 2 * time.Second
-)
-
-// endTimeouts limit how long the host waits for a plugin that ends.
-type endTimeouts struct {
-	stream    time.Duration // from half-closing a stream to cancelling it
-	exit      time.Duration // from the loss of the connection to the end of the process, which gives the reason
-	shutdown  time.Duration // from asking a process to exit to SIGTERM
-	terminate time.Duration // from SIGTERM to SIGKILL
-}
-
-var defaultEndTimeouts = endTimeouts{
-	stream: time.Second, exit: time.Second, shutdown: 2 * time.Second, terminate: time.Second,
-}

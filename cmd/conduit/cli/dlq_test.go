@@ -36,12 +36,19 @@ func deadLettersAt(t *testing.T) (url string) {
 	mux.HandleFunc("DELETE /v1/pipelines/empty/dead-letters", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, rest.DeadLettersDropped{})
 	})
+	mux.HandleFunc("GET /v1/dead-letters", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, []spec.DeadLetterTotals{{PipelineID: "orders", Count: 3}})
+	})
 	mux.HandleFunc("POST /v1/pipelines/orders/dead-letter-replay", func(w http.ResponseWriter, r *http.Request) {
 		var request spec.ReplayRequest
 		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 			t.Error(err)
 		}
-		answer(w, spec.Replay{PipelineID: "orders", Read: 1, Settled: 1, Cancelled: request.From == "first"})
+		replay := spec.Replay{PipelineID: "orders", Read: 1, Settled: 1, Cancelled: request.From == "first"}
+		if request.From == "again" {
+			replay.Settled, replay.Refused = 0, 1
+		}
+		answer(w, replay)
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -65,7 +72,12 @@ func TestDeadLettersThatAreNotThere(t *testing.T) {
 		{"dlq drop orders 17 99", gone, ExitRuntime},
 		{"dlq drop orders 17 17", "", ExitOK},
 		{"dlq drop empty 99", "the dead letter is not there", ExitRuntime},
-		{"dlq drop orders --all", "", ExitOK},
+		{"dlq replay orders --all --from again", "1 of 1 dead letter refused again: 'conduit dlq ls orders'", ExitRuntime},
+		{"dlq drop orders --all", "nothing was done: confirm, or add --yes", ExitInvalid},
+		{"dlq drop orders --all --yes", "", ExitOK},
+		{"dlq drop orders --key k", "nothing was done: confirm, or add --yes", ExitInvalid},
+		{"dlq drop orders --key k --yes", "", ExitOK},
+		{"dlq drop empty --all", "", ExitOK},
 		{"dlq drop orders", "no dead letters selected", ExitInvalid},
 		{"dlq drop orders 17 --all", "selected in several ways", ExitInvalid},
 	} {
@@ -74,6 +86,28 @@ func TestDeadLettersThatAreNotThere(t *testing.T) {
 		code := Run(t.Context(), p, append(strings.Fields(tt.args), "--api.address", url))
 		if code != tt.code || !strings.Contains(stderr.String(), tt.want) || tt.want == "" && stderr.Len() > 0 {
 			t.Errorf("%s: code %d, want %d; %q, want %q", tt.args, code, tt.code, &stderr, tt.want)
+		}
+	}
+}
+
+// TestDropAsks asks before dead letters are dropped that were not named.
+func TestDropAsks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := deadLettersAt(t)
+	for flags, want := range map[string]string{"--all": "Delete 3 dead letters of orders permanently?",
+		"--error x": "Delete matching dead letters of orders permanently?", "17": ""} {
+		for _, yes := range []bool{true, false} {
+			var stdout, stderr bytes.Buffer
+			asked := ""
+			p := &Program{Stdout: &stdout, Stderr: &stderr, Ask: func(question string) bool {
+				asked = question
+				return yes
+			}}
+			code := Run(t.Context(), p, append(strings.Fields("dlq drop orders "+flags), "--api.address", url))
+			dropped := yes || want == ""
+			if asked != want || (code == ExitOK) != dropped || dropped != strings.Contains(stdout.String(), "dropped 1") {
+				t.Errorf("%s: asked %q, code %d, %q %q", flags, asked, code, &stdout, &stderr)
+			}
 		}
 	}
 }

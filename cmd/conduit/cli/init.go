@@ -13,7 +13,6 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
-	"github.com/conduit-agent/conduit/schemas"
 )
 
 func initCommand(p *Program) *ffcli.Command {
@@ -60,7 +59,7 @@ func initialize(p *Program, dir string, force bool) error {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "created  %s\n", terminal.Line(path))
-	return WriteNew(filepath.Join(dir, config.SchemaFile), schemas.Source(schemas.AgentConfig), true)
+	return WriteNew(filepath.Join(dir, config.SchemaFile), config.Schema(), true)
 }
 
 // initToken creates a file with a token that only its owner can read, unless the file exists. The file gets its name

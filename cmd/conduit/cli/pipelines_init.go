@@ -80,7 +80,7 @@ func initPipeline(ctx context.Context, p *Program, a *initArgs) error {
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
 		return fmt.Errorf("cannot create directory: %w", err)
 	}
-	if err := WriteNew(filepath.Join(a.dir, schemaFile), schemas.Source(schemas.PipelineFile),
+	if err := WriteNew(filepath.Join(a.dir, schemaFile), schemas.PipelineFile.Source(),
 		true); err != nil {
 		return err
 	}

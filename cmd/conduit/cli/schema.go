@@ -5,6 +5,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/schemas"
 )
 
@@ -24,13 +25,13 @@ Example:
 			if err != nil {
 				return err
 			}
-			doc := schemas.PipelineFile
+			text := schemas.PipelineFile.Source()
 			if len(words) == 1 && words[0] == "config" {
-				doc = schemas.AgentConfig
+				text = config.Schema()
 			} else if len(words) == 1 && words[0] != "pipeline" {
 				return Invalidf("unknown schema %s; use pipeline or config", words[0])
 			}
-			_, err = p.Document().Write(schemas.Source(doc))
+			_, err = p.Document().Write(text)
 			return err
 		},
 	}

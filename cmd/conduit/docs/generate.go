@@ -166,7 +166,7 @@ type schema struct {
 // pipelineFilePage returns the reference of pipeline files, generated from their JSON Schema.
 func pipelineFilePage() page {
 	var root schema
-	if err := json.Unmarshal(schemas.Source(schemas.PipelineFile), &root); err != nil {
+	if err := json.Unmarshal(schemas.PipelineFile.Source(), &root); err != nil {
 		panic(err) // the schema is embedded
 	}
 	var b strings.Builder
