@@ -38,7 +38,7 @@ var (
 // wire creates the parts and connects them.
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
-	a.Store.Retention = store.Retention(c.DB.History)
+	a.Store.Retention = (*store.Retention)(&c.DB.History)
 	w := window(process.MemoryLimitOf(c.Memory.Limit))
 	a.ownDeadLetters = &deadletter.Store{
 		Memory: func() deadletter.Memory { return w.Shared.Part(backpressure.DeadLetters).Holder() },
@@ -339,8 +339,8 @@ func policy(p config.Pipelines) plan.Policy {
 		DeletionGrace: p.DeletionGrace,
 		CleanupDelay:  p.CleanupDelay,
 		DrainTimeout:  p.DrainTimeout,
-		MaxChanges:    plan.DefaultPolicy().MaxChanges,
-		ChangesWindow: plan.DefaultPolicy().ChangesWindow,
+		MaxChanges:    plan.MaxChanges,
+		ChangesWindow: plan.ChangesWindow,
 		Recovery:      plan.Recovery(p.ErrorRecovery),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -45,7 +46,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 func (w *world) start() {
-	policy := plan.DefaultPolicy()
+	policy := reconciletest.Policy()
 	policy.MaxChanges = 10
 	w.policy(policy)
 }
@@ -268,7 +269,7 @@ func TestLoopReportsWhatCannotBeAppliedAgain(t *testing.T) {
 func TestLoopTriesToApplyAgainWithoutRollback(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(flexible("p", "1"))
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		policy.Hold = true
 		w.policy(policy)
 		w.failToReapply()
@@ -358,7 +359,7 @@ func TestLoopTakesBackAmendments(t *testing.T) {
 // With hold, a version that cannot take over is tried again, by a start.
 func TestLoopHoldsAmendments(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		policy.Hold = true
 		w.policy(policy)
 		w.declare(flexible("p", "1"))
@@ -544,7 +545,7 @@ func TestLoopAdoptsAnEqualVersion(t *testing.T) {
 func TestLoopKeepsWhatRunsWhenPrepareFails(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		inWorld(t, func(w *world) {
-			policy := plan.DefaultPolicy()
+			policy := reconciletest.Policy()
 			policy.Hold = hold
 			w.policy(policy)
 			w.declare(pipeline("p", "1"))
@@ -766,7 +767,7 @@ func TestLoopRecoversFromAnUnexpectedEnd(t *testing.T) {
 // With hold, a version whose failure is final is not tried again while another one runs.
 func TestLoopHoldsWithoutRetriesOfAFinalFailure(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		policy.Hold = true
 		w.policy(policy)
 		w.declare(pipeline("p", "1"))
@@ -837,7 +838,7 @@ func TestLoopTakesBackWhatFailsSoon(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := plan.DefaultPolicy()
+				policy := reconciletest.Policy()
 				policy.Probation, policy.Hold = c.confirm, c.hold
 				w.policy(policy)
 				w.declare(pipeline("p", "1"))
@@ -1053,7 +1054,7 @@ func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 // An edit gives a pipeline as many retries as a new pipeline has.
 func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		policy.MaxRetries = 2
 		w.policy(policy)
 		w.plant.with(func() { w.plant.badStart["1"], w.plant.badStart["2"] = errBroken, errBroken })
@@ -1092,7 +1093,7 @@ func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 
 func TestLoopHolds(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		policy.Hold = true
 		w.policy(policy)
 		w.declare(pipeline("p", "1"))
@@ -1117,7 +1118,7 @@ func TestLoopHoldsAfterTheEndOfWhatRan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := plan.DefaultPolicy()
+				policy := reconciletest.Policy()
 				policy.Hold = true
 				w.policy(policy)
 				w.declare(pipeline("p", "1"))
@@ -1148,7 +1149,7 @@ func TestLoopHoldsAcrossRestarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := plan.DefaultPolicy()
+				policy := reconciletest.Policy()
 				policy.Hold = true
 				w.policy(policy)
 				w.declare(pipeline("p", "1"))
@@ -1221,7 +1222,7 @@ func TestLoopDegrades(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := plan.DefaultPolicy()
+				policy := reconciletest.Policy()
 				policy.MaxRetries = c.retries
 				w.policy(policy)
 				w.plant.with(func() { w.plant.badStart["1"] = c.err })
@@ -1625,7 +1626,7 @@ func TestLoopSavesStatesTogether(t *testing.T) {
 		store := newMemory()
 		store.slow = 30 * time.Millisecond
 		w := &world{T: t, store: store, plant: newPlant(t, store)}
-		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: plan.DefaultPolicy(), RunDigest: runDigest,
+		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: reconciletest.Policy(), RunDigest: runDigest,
 			SaveInterval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

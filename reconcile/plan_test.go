@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -285,7 +286,7 @@ func TestActions(t *testing.T) {
 			if c.desired != nil {
 				all = append(all, *c.desired)
 			}
-			actions, next := plan.Actions(all, []plan.Observed{c.running}, c.connectors, now, plan.DefaultPolicy())
+			actions, next := plan.Actions(all, []plan.Observed{c.running}, c.connectors, now, reconciletest.Policy())
 			var got []string
 			for _, a := range actions {
 				s := string(a.Kind)
@@ -312,7 +313,7 @@ func TestActions(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	p := plan.DefaultPolicy()
+	p := reconciletest.Policy()
 	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second,
 		1000: 10 * time.Minute} {
 		got := p.Delay("p", failures)
@@ -340,7 +341,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	now := time.Now()
 	for b.Loop() {
-		if actions, _ := plan.Actions(desired, running, nil, now, plan.DefaultPolicy()); len(actions) > 0 {
+		if actions, _ := plan.Actions(desired, running, nil, now, reconciletest.Policy()); len(actions) > 0 {
 			b.Fatal(actions)
 		}
 	}

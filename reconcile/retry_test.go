@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -131,7 +132,7 @@ func TestHoursOfAFullDisk(t *testing.T) {
 		const hours = 4
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		w.policy(policy)
 		w.declare(pipeline("p", "1"))
 		w.state("running gen=1 tried=1")
@@ -166,7 +167,7 @@ func TestDaysWithoutANetwork(t *testing.T) {
 		w.store.slow = time.Millisecond // so that all changes of an attempt are saved together
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		w.policy(policy)
 		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
 		w.declare(pipeline("p", "1"))
@@ -247,7 +248,7 @@ func TestShutdownNamesWhatItWaitsFor(t *testing.T) {
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.set = func(l *reconcile.Loop) { l.ShutdownTimeout = 17 * time.Second }
-		w.policy(plan.DefaultPolicy())
+		w.policy(reconciletest.Policy())
 		w.plant.with(func() {
 			w.plant.slowDrain["soon"], w.plant.slowDrain["never"] = 7*time.Second, time.Hour
 			w.plant.hangPrepare["starts"] = true
@@ -274,7 +275,7 @@ func TestShutdownNamesAFewOfMany(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
-		policy := plan.DefaultPolicy()
+		policy := reconciletest.Policy()
 		w.policy(policy)
 		var all []spec.Pipeline
 		for i := range 100 {

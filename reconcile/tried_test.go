@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -91,7 +92,7 @@ func TestInheritedRollback(t *testing.T) {
 		Failed: &reconcile.FailedVersion{RunDigest: runDigest(&two),
 			Attempt: spec.Attempt{Generation: 2, At: time.Now(), Error: "it broke there"}},
 	}
-	inherits(t, plan.DefaultPolicy(), tried, "", func(w *world) {
+	inherits(t, reconciletest.Policy(), tried, "", func(w *world) {
 		w.did("prepare p 1, run p 1")
 		if s := w.state("running gen=1 tried=2!"); s.LastAttempt.Error != "it broke there" {
 			t.Errorf("the declared version failed because %q", s.LastAttempt.Error)
@@ -106,14 +107,14 @@ func TestInheritedRollback(t *testing.T) {
 		w.pass(time.Minute)
 		w.did("prepare p 3, end p 1, run p 3")
 	})
-	hold := plan.DefaultPolicy()
+	hold := reconciletest.Policy()
 	hold.Hold = true
 	inherits(t, hold, tried, "", func(w *world) { w.did("prepare p 2, run p 2") })
 	other := tried
 	failed := *tried.Failed
 	failed.RunDigest = "of another version"
 	other.Failed = &failed
-	inherits(t, plan.DefaultPolicy(), other, "2", func(w *world) { // tried, then rolled back to version 1
+	inherits(t, reconciletest.Policy(), other, "2", func(w *world) { // tried, then rolled back to version 1
 		w.did("prepare p 2, run p 2, end p 2, prepare p 1, run p 1")
 		w.state("running gen=1 tried=2!")
 	})

@@ -14,9 +14,6 @@ import (
 // sourceID is the id of the source of a replay. No connector in a pipeline file can have it.
 const sourceID = "dead letters"
 
-// commitInterval is the shortest time between two removals of settled dead letters.
-const commitInterval = 50 * time.Millisecond
-
 // run is a replay.
 type run struct {
 	replays  *Replays
@@ -77,7 +74,7 @@ func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	p.Plugins = plugins{p.Plugins, r}
 	p.Store = store{p.Store}
 	p.Declared, p.Resolved = gated(p.Declared), gated(p.Resolved)
-	p.Committer = &engine.Committer{Store: p.Store, Interval: commitInterval, Barrier: p.Committer.Barrier}
+	p.Committer = &engine.Committer{Store: p.Store, Interval: p.Committer.Interval, Barrier: p.Committer.Barrier}
 	p.Stats, p.Taps = nil, nil
 	p.Keep = r.again
 	committing, end := context.WithCancel(context.Background())

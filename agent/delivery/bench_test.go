@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/reconcile"
-	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -19,7 +19,7 @@ func BenchmarkSample(b *testing.B) {
 	f.store.declare(declared)
 	ctx, cancel := context.WithCancel(b.Context())
 	f.commits = &engine.Committer{Store: f.store, Interval: time.Millisecond}
-	loop := &reconcile.Loop{Store: f.store, Runner: f, Policy: plan.DefaultPolicy(), RunDigest: digest}
+	loop := &reconcile.Loop{Store: f.store, Runner: f, Policy: reconciletest.Policy(), RunDigest: digest}
 	ended := make(chan error, 2)
 	go func() { ended <- loop.Run(ctx) }()
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/reconcile"
-	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -41,7 +41,7 @@ func newFakes(connectors map[string]fake) *fakes {
 func start(t *testing.T, f *fakes) *agent {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.commits = &engine.Committer{Store: f.store, Interval: time.Millisecond}
-	policy := plan.DefaultPolicy()
+	policy := reconciletest.Policy()
 	policy.DrainTimeout = 2 * time.Second
 	a := &agent{fakes: f, t: t, loop: &reconcile.Loop{Store: f.store, Runner: f, Policy: policy, RunDigest: digest,
 		ShutdownTimeout: 5 * time.Second}}

@@ -19,11 +19,6 @@ type Retention struct {
 	Bytes     int64 // total of the revisions
 }
 
-// DefaultRetention returns the retention of an agent without settings.
-func DefaultRetention() Retention {
-	return Retention{Age: 30 * 24 * time.Hour, Pipelines: 1000, Bytes: 16 << 20}
-}
-
 // Prune deletes the history of deleted pipelines beyond the retention, and erases data deleted earlier from the file
 // and its log.
 func (db *DB) Prune(ctx context.Context) error {
@@ -133,6 +128,9 @@ func redact(p *spec.Pipeline) (found bool) {
 // prune deletes the history of deleted pipelines beyond the retention, the first deleted first, and reports whether
 // there was any.
 func (db *DB) prune(tx *sql.Tx) (forgotten bool, err error) {
+	if db.Retention == nil {
+		return false, nil
+	}
 	type row struct {
 		id        string
 		at, bytes int64

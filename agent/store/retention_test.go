@@ -23,7 +23,7 @@ func TestDeletedPipelinesAreForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, now := t.Context(), time.Unix(1e9, 0)
 			db := open(t, filepath.Join(t.TempDir(), "conduit.db"), store.WithClock(func() time.Time { return now }))
-			db.Retention = retention
+			db.Retention = &retention
 			must(t, db.Apply(ctx, declare(pipeline("kept"))))
 			for i := range 5 {
 				id := fmt.Sprint("p", i)

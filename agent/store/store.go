@@ -27,8 +27,8 @@ type DB struct {
 	// OnChange is called after each commit that changed desired state, from the goroutine that made the change. Its
 	// argument is the one of Apply or ApplyIf, or nil. It must not block. Set it before the first write.
 	OnChange func(c *spec.Changes)
-	// Retention bounds the stored data of deleted pipelines. Set it before the first write; Open sets DefaultRetention.
-	Retention Retention
+	// Retention bounds the stored data of deleted pipelines. Set it before the first write. nil: everything is kept.
+	Retention *Retention
 
 	*sqlite
 	checkpoints
@@ -79,7 +79,6 @@ func Open(ctx context.Context, path string, opts ...Option) (*DB, error) {
 func newDB(path string) *DB {
 	file := newSQLite(path)
 	db := &DB{
-		Retention:    DefaultRetention(),
 		sqlite:       file,
 		checkpoints:  checkpoints{file},
 		answers:      answers{file},

@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
-// Policy sets the handling of changes and failures. The zero value waits for nothing and never retries; users get
-// DefaultPolicy.
+// The limit on the changes of a pipeline in an agent.
+const (
+	MaxChanges    = 100
+	ChangesWindow = 10 * time.Second
+)
+
+// Policy sets the handling of changes and failures. The zero value waits for nothing and never retries.
 type Policy struct {
 	// Hold keeps retrying a version that cannot start: no other version is started, though a running one continues.
 	// Otherwise the last known good version runs again until the declaration changes.
@@ -32,27 +37,6 @@ type Recovery struct {
 	BackoffFactor    int           // by which the delay grows
 	MaxRetries       int           // the pipeline is degraded after this many; -1 for no limit
 	MaxRetriesWindow time.Duration // a failure this long after its retry no longer counts
-}
-
-// DefaultPolicy returns the policy of an agent without settings.
-func DefaultPolicy() Policy {
-	return Policy{
-		Probation:     5 * time.Second,
-		DeletionGrace: 10 * time.Second,
-		CleanupDelay:  10 * time.Minute,
-		DrainTimeout:  30 * time.Second,
-
-		MaxChanges:    100,
-		ChangesWindow: 10 * time.Second,
-
-		Recovery: Recovery{
-			MinDelay:         time.Second,
-			MaxDelay:         10 * time.Minute,
-			BackoffFactor:    2,
-			MaxRetries:       -1,
-			MaxRetriesWindow: 5 * time.Minute,
-		},
-	}
 }
 
 // nextChange returns the time when one more version may be taken up, from the times of earlier changes, oldest first.

@@ -1,4 +1,5 @@
-// Package reconciletest has the common parts of fake stores of declarations.
+// Package reconciletest has the common parts of tests of the reconciler: a policy, and parts of fake stores of
+// declarations.
 package reconciletest
 
 import (
@@ -8,8 +9,30 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// Policy returns a policy with times as in an agent.
+func Policy() plan.Policy {
+	return plan.Policy{
+		Probation:     5 * time.Second,
+		DeletionGrace: 10 * time.Second,
+		CleanupDelay:  10 * time.Minute,
+		DrainTimeout:  30 * time.Second,
+
+		MaxChanges:    plan.MaxChanges,
+		ChangesWindow: plan.ChangesWindow,
+
+		Recovery: plan.Recovery{
+			MinDelay:         time.Second,
+			MaxDelay:         10 * time.Minute,
+			BackoffFactor:    2,
+			MaxRetries:       -1,
+			MaxRetriesWindow: 5 * time.Minute,
+		},
+	}
+}
 
 // Values returns the rows in the order of their keys.
 func Values[V any](rows map[string]V) (list []V) {

@@ -62,7 +62,7 @@ type bench struct {
 
 // suites returns all suites, including the comparison with a Conduit if its executable is named.
 func suites(conduit string) []suite {
-	all := []suite{throughput, sizes, scale, small, alone, memory, quota, observers, deadLetters, host, latency,
+	all := []suite{throughput, sizes, scale, small, memory, quota, observers, deadLetters, host, latency,
 		fairness, sharing, ackLag, loop, processors, stages, kept, modules, connectors, peers, rivals(conduit), containers}
 	if conduit != "" {
 		all = append(all, beside(conduit))
