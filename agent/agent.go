@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/delivery"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -42,7 +42,7 @@ type Options struct {
 	References spec.ReferenceKinds
 	// Cluster makes the agent a member of the cluster that its settings name. If it is nil, the agent refuses such
 	// settings.
-	Cluster *membership.Cluster
+	Cluster *clustering.Cluster
 	Log     *slog.Logger
 	Version string
 	// Started, if set, is called once the agent has started, with a view of it that is valid until Run returns.
@@ -81,10 +81,10 @@ type Agent struct {
 
 	options        Options
 	ownDeadLetters *deadletter.Store      // on the disk of this agent
-	deadLetters    membership.DeadLetters // ownDeadLetters, and in a cluster the dead letters of all members
+	deadLetters    clustering.DeadLetters // ownDeadLetters, and in a cluster the dead letters of all members
 	replays        *deadletter.Replays
-	desired        membership.OwnStore // the store for the API, and in a cluster for all members
-	cluster        membership.Membership
+	desired        clustering.OwnStore // the store for the API, and in a cluster for all members
+	cluster        clustering.Member
 	members        api.Member // the cluster in the API; nil outside a cluster
 	references     *reference.Resolver
 	taps           engine.TapPoints
@@ -121,7 +121,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	a := &Agent{options: o, Store: db, cluster: membership.Alone{}, logs: lines, exporter: exporter,
+	a := &Agent{options: o, Store: db, cluster: clustering.Alone{}, logs: lines, exporter: exporter,
 		schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1),
 		started: time.Now()}
 	if dir := catalog.TempDir(o.Config); dir != "" {

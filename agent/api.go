@@ -12,10 +12,10 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/access"
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/deadletter"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -31,11 +31,11 @@ import (
 )
 
 var (
-	_ membership.OwnStore    = ownStore{}
+	_ clustering.OwnStore    = ownStore{}
 	_ api.Loop               = (*reconcile.Loop)(nil)
-	_ api.Placements         = membership.Membership(nil)
+	_ api.Placements         = clustering.Member(nil)
 	_ api.KnownPlugins       = pluginList{}
-	_ membership.DeadLetters = (*deadletter.Store)(nil)
+	_ clustering.DeadLetters = (*deadletter.Store)(nil)
 	_ api.Answers            = (*store.DB)(nil)
 )
 

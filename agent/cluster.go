@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -12,9 +12,9 @@ func (a *Agent) wireCluster() error {
 		return nil
 	}
 	if a.options.Cluster == nil {
-		return membership.ErrNone
+		return clustering.ErrNone
 	}
-	m, parts, err := a.options.Cluster.Join(membership.Needs{
+	m, parts, err := a.options.Cluster.Join(clustering.Needs{
 		Settings:    a.options.Config.Cluster,
 		Version:     a.options.Version,
 		Log:         a.options.Log,

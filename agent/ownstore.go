@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -12,7 +12,7 @@ import (
 // ownStore is the agent's own store for its API.
 type ownStore struct {
 	*store.DB
-	deadLetters membership.DeadLetters // deleted when their pipeline is purged
+	deadLetters clustering.DeadLetters // deleted when their pipeline is purged
 }
 
 // Purge implements api.Store. It deletes the dead letters of the pipeline together with its history.

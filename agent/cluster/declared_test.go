@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -25,7 +25,7 @@ type declaredHost struct {
 	share *cluster.Declarations
 }
 
-func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHost {
+func newDeclaredHost(t *testing.T, name string, m *clustertest.Memory) *declaredHost {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
@@ -40,7 +40,7 @@ func newDeclaredHost(t *testing.T, name string, m *storetest.Memory) *declaredHo
 }
 
 // run lets the member take over the declarations of others.
-func (h *declaredHost) run(m *storetest.Memory) *declaredHost {
+func (h *declaredHost) run(m *clustertest.Memory) *declaredHost {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.share.Run(ctx) }()
@@ -107,7 +107,7 @@ func must(t *testing.T, err error) {
 func TestOfTwoChangesOneWins(t *testing.T) { synctest.Test(t, testOfTwoChangesOneWins) }
 
 func testOfTwoChangesOneWins(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a, b := newDeclaredHost(t, "a", m), newDeclaredHost(t, "b", m)
 	must(t, a.declare(pipeline("1"), api, ""))
 	a.await("1")
@@ -147,7 +147,7 @@ func testOfTwoChangesOneWins(t *testing.T) {
 func TestOvertakenChange(t *testing.T) { synctest.Test(t, testOvertakenChange) }
 
 func testOvertakenChange(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a, b := newDeclaredHost(t, "a", m), newDeclaredHost(t, "b", m).run(m)
 	must(t, a.declare(pipeline("1"), api, ""))
 	b.await("1")
@@ -170,7 +170,7 @@ func testOvertakenChange(t *testing.T) {
 func TestTakenIDs(t *testing.T) { synctest.Test(t, testTakenIDs) }
 
 func testTakenIDs(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a, b := newDeclaredHost(t, "a", m).run(m), newDeclaredHost(t, "b", m).run(m)
 	b.local(pipeline("of the file"), file)
 	claim := protocol.Unowned("p")
@@ -223,7 +223,7 @@ func testTakenIDs(t *testing.T) {
 func TestAdoption(t *testing.T) { synctest.Test(t, testAdoption) }
 
 func testAdoption(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a, b := newDeclaredHost(t, "a", m).run(m), newDeclaredHost(t, "b", m).run(m)
 	a.local(pipeline("1"), file)
 	b.local(pipeline("1"), file)
@@ -247,7 +247,7 @@ func testAdoption(t *testing.T) {
 // and that a pipeline that the API declared for its agent only stays private.
 func TestLocalStaysLocal(t *testing.T) {
 	t.Parallel()
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a := newDeclaredHost(t, "a", m)
 	must(t, a.declare(pipeline("1", "builtin:spool"), api, ""))
 	if d := a.get(); cluster.IsShared(&d) || len(m.All()) != 0 {
@@ -268,7 +268,7 @@ func TestLocalStaysLocal(t *testing.T) {
 
 // TestStateOnHost checks that a pipeline that would move without its state is declared only if it says so.
 func TestStateOnHost(t *testing.T) {
-	a := newDeclaredHost(t, "a", &storetest.Memory{})
+	a := newDeclaredHost(t, "a", &clustertest.Memory{})
 	p := pipeline("once")
 	p.Processors = []spec.Processor{{ID: "once", Plugin: "dedupe", Workers: 1}}
 	if err := a.declare(p, api, ""); err == nil ||

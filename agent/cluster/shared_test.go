@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -21,7 +21,7 @@ import (
 )
 
 // memory is an in-memory store of a cluster.
-type memory struct{ storetest.Memory }
+type memory struct{ clustertest.Memory }
 
 // host is an agent that takes part in a cluster but runs no pipelines.
 type host struct {

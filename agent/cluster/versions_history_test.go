@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
@@ -19,7 +19,7 @@ import (
 
 // flaky is a store that, while it is not healthy, loses writes and answers, and performs some writes later.
 type flaky struct {
-	*storetest.Memory
+	*clustertest.Memory
 	well atomic.Bool
 
 	mu   sync.Mutex
@@ -65,7 +65,7 @@ func rollbacks(t *testing.T, seed uint64) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer synctest.Wait()
 	defer cancel()
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	store := &flaky{Memory: m, rand: rand.New(rand.NewPCG(seed, 1))}
 	var hosts []*versionsHost
 	epochs := make([]atomic.Uint64, 3) // of the members' claims

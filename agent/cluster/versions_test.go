@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -23,14 +23,14 @@ import (
 type versionsHost struct {
 	*testing.T
 	share     *cluster.Versions
-	store     *storetest.Memory
+	store     *clustertest.Memory
 	declared  spec.Declaration
 	revisions []spec.Revision
 	epoch     uint64 // of the member's claim; 0 if it has none
 	inherited []reconcile.VersionOutcome
 }
 
-func newVersionsHost(t *testing.T, name string, m *storetest.Memory, generation int64, version string) *versionsHost {
+func newVersionsHost(t *testing.T, name string, m *clustertest.Memory, generation int64, version string) *versionsHost {
 	t.Helper()
 	h := &versionsHost{T: t, store: m,
 		declared: spec.Declaration{Pipeline: versionsPipeline(version), Generation: generation}}
@@ -98,7 +98,7 @@ func version(generation int64, good, failed, why string) reconcile.VersionOutcom
 func TestNextOwner(t *testing.T) { synctest.Test(t, testNextOwner) }
 
 func testNextOwner(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a, b := newVersionsHost(t, "a", m, 5, "2"), newVersionsHost(t, "b", m, 1, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", "no such table"), 1)
@@ -134,7 +134,7 @@ func testNextOwner(t *testing.T) {
 func TestNumbers(t *testing.T) { synctest.Test(t, testNumbers) }
 
 func testNumbers(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a := newVersionsHost(t, "a", m, 5, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", "why"), 1)
@@ -169,7 +169,7 @@ func testNumbers(t *testing.T) {
 func TestWhoPublishes(t *testing.T) { synctest.Test(t, testWhoPublishes) }
 
 func testWhoPublishes(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a, b := newVersionsHost(t, "a", m, 5, "2"), newVersionsHost(t, "b", m, 5, "2")
 	a.tried(version(4, "1", "", ""), 0)
 	a.epoch = 7
@@ -199,7 +199,7 @@ func testWhoPublishes(t *testing.T) {
 func TestLongErrors(t *testing.T) { synctest.Test(t, testLongErrors) }
 
 func testLongErrors(t *testing.T) {
-	m := &storetest.Memory{}
+	m := &clustertest.Memory{}
 	a := newVersionsHost(t, "a", m, 5, "2")
 	a.epoch = 7
 	a.tried(version(4, "1", "2", strings.Repeat("é", 999)+"x"), 1)

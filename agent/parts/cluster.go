@@ -13,12 +13,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/membership"
 )
 
 // Cluster returns clusters whose claims are in NATS or PostgreSQL.
-func Cluster() *membership.Cluster {
+func Cluster() *clustering.Cluster {
 	return member.Cluster([]member.StoreKind{
 		{
 			Product: "NATS",

@@ -78,5 +78,5 @@ func (o *run) isolated(plugin, id string, start func(ctx context.Context) (conne
 }
 
 // errNoIsolation is the error of a binary that contains no isolation.
-var errNoIsolation = errors.New("this binary is conduit-edge, which does not isolate destinations; remove isolate, " +
+var errNoIsolation = errors.New("this binary does not isolate destinations; remove isolate, " +
 	"or use the full binary, conduit")

@@ -1,6 +1,6 @@
-// Command conduit-edge is conduit for small hosts: the same agent with the same commands, without the connectors and
-// processors that need large libraries, clusters, the documentation, profiles and Zstandard. Executables in
-// connectors.path run as usual.
+// Command conduit-edge is conduit for small hosts: the same agent without the connectors and processors that need large
+// libraries, and without clusters, isolation of destinations, telemetry for a collector, tools for language models, the
+// documentation, profiles, Zstandard, and the commands for these. Executables in connectors.path run as usual.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/deadletters"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // memory is an in-memory store of a cluster with faults.
 type memory struct {
-	storetest.Memory
+	clustertest.Memory
 	mu    sync.Mutex
 	down  bool             // guarded by mu: there are no answers
 	tried int              // guarded by mu: number of accesses without an answer

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/membership"
 )
 
 // StoreKind is a kind of store that can hold the sessions and claims of a cluster.
@@ -48,14 +48,14 @@ func kindOf(c config.Cluster, kinds []StoreKind) (StoreKind, error) {
 }
 
 // Cluster returns the clusters of a binary that can use these kinds of stores.
-func Cluster(kinds []StoreKind) *membership.Cluster {
-	return &membership.Cluster{
-		Join: func(n membership.Needs) (membership.Membership, membership.Parts, error) {
+func Cluster(kinds []StoreKind) *clustering.Cluster {
+	return &clustering.Cluster{
+		Join: func(n clustering.Needs) (clustering.Member, clustering.Overrides, error) {
 			m, err := New(n, kinds)
 			if err != nil {
-				return nil, membership.Parts{}, err
+				return nil, clustering.Overrides{}, err
 			}
-			return m, m.parts, nil
+			return m, m.overrides, nil
 		},
 		Schemas: Schemas,
 		InFile:  cluster.ProblemsInFile,

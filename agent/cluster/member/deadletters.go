@@ -15,7 +15,7 @@ type deadLetterCounts struct {
 	shown   map[string]bool
 }
 
-func (m *Membership) deadLetterCounts() *deadLetterCounts {
+func (m *Member) deadLetterCounts() *deadLetterCounts {
 	return &deadLetterCounts{m.deadLetters.InStore(), m.reports.All(), map[string]bool{}}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // declare passes the declared pipelines to the member after each change.
-func (m *Membership) declare(ctx context.Context) {
+func (m *Member) declare(ctx context.Context) {
 	m.declared.Notify()
 	for {
 		select {
@@ -32,7 +32,7 @@ func (m *Membership) declare(ctx context.Context) {
 }
 
 // share passes the cluster's declarations to the member, and replans the pipelines whose terms changed for this agent.
-func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
+func (m *Member) share(ctx context.Context, all []spec.Declaration) {
 	placements := map[string]cluster.Placement{}
 	known := protocol.Declared{Run: map[string]protocol.Declaration{}, Idle: map[string]bool{},
 		Gone: map[string]protocol.Declaration{}}
@@ -72,7 +72,7 @@ func (m *Membership) share(ctx context.Context, all []spec.Declaration) {
 }
 
 // forget deletes this agent's state of pipelines that were deleted from the cluster. It returns their ids.
-func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Declaration) map[string]bool {
+func (m *Member) forget(ctx context.Context, gone map[string]protocol.Declaration) map[string]bool {
 	forgotten := map[string]bool{}
 	for id, w := range gone {
 		claim := m.member.Claims(id)[0]
@@ -91,7 +91,7 @@ func (m *Membership) forget(ctx context.Context, gone map[string]protocol.Declar
 }
 
 // applyOverride applies an override that a person set on another member.
-func (m *Membership) applyOverride(ctx context.Context, d *spec.Declaration) {
+func (m *Member) applyOverride(ctx context.Context, d *spec.Declaration) {
 	o := m.member.Override(d.Pipeline.ID)
 	if o.Pipeline == "" || o.Digest != d.Digest || o.Status == d.Want() || !d.Withdrawn.IsZero() {
 		return
@@ -110,17 +110,17 @@ func (m *Membership) applyOverride(ctx context.Context, d *spec.Declaration) {
 }
 
 // Problems returns the reasons why members of a cluster do not run a pipeline as it is declared.
-func (m *Membership) Problems(p *spec.Pipeline) []spec.Problem { return cluster.Problems(p) }
+func (m *Member) Problems(p *spec.Pipeline) []spec.Problem { return cluster.Problems(p) }
 
 // termsOf returns the terms of a pipeline. A pipeline that is not declared yet is treated as one of the cluster's.
-func (m *Membership) termsOf(id string) cluster.Placement {
+func (m *Member) termsOf(id string) cluster.Placement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.terms[id]
 }
 
 // pipelineOf returns the pipeline of a connector; ok is false if the pipeline does not belong to the cluster.
-func (m *Membership) pipelineOf(connectorID string) (pipeline string, ok bool) {
+func (m *Member) pipelineOf(connectorID string) (pipeline string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, t := range m.terms {
@@ -132,12 +132,12 @@ func (m *Membership) pipelineOf(connectorID string) (pipeline string, ok bool) {
 }
 
 // clustered reports whether a pipeline belongs to the cluster.
-func (m *Membership) clustered(id string) bool { return !m.termsOf(id).Local() }
+func (m *Member) clustered(id string) bool { return !m.termsOf(id).Local() }
 
 // elsewhere reports whether this agent should not run a pipeline. A cluster pipeline that is withdrawn here may be
 // declared on other members: its resources are not cleaned up until all members have deleted it, even while this agent
 // still has the claim.
-func (m *Membership) elsewhere(id string, withdrawn bool) bool {
+func (m *Member) elsewhere(id string, withdrawn bool) bool {
 	if t := m.termsOf(id); t.Local() {
 		return !t.Rules.Allow(m.member.Self.Labels)
 	}
@@ -149,6 +149,6 @@ func (m *Membership) elsewhere(id string, withdrawn bool) bool {
 
 // KeepsConnectors reports whether this member must leave the connectors of a cluster pipeline that it does not own to
 // the next owner, or to the member that deletes the pipeline.
-func (m *Membership) KeepsConnectors(pipeline string) bool {
+func (m *Member) KeepsConnectors(pipeline string) bool {
 	return m.clustered(pipeline) && !m.member.Here(pipeline)
 }

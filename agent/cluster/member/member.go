@@ -15,8 +15,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/deadletters"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -24,10 +24,10 @@ import (
 // for the session to expire.
 const leaveTimeout = 5 * time.Second
 
-// Membership is an agent's membership in a cluster. Create it with New.
-type Membership struct {
-	needs       membership.Needs
-	parts       membership.Parts
+// Member is an agent that is a member of a cluster. Create it with New.
+type Member struct {
+	needs       clustering.Needs
+	overrides   clustering.Overrides
 	member      *cluster.Member
 	shared      *cluster.Shared
 	claims      claimStore
@@ -46,7 +46,7 @@ type Membership struct {
 
 // New makes the agent a member of the cluster named in the settings. The store of the cluster is one of kinds. It need
 // not answer yet; Run waits for it. An error reports wrong settings.
-func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
+func New(n clustering.Needs, kinds []StoreKind) (*Member, error) {
 	c := n.Settings
 	name, err := memberName(c)
 	if err != nil {
@@ -69,7 +69,7 @@ func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
 	}
 	member.Timing.Retire = c.Keep
 	owner := ownerOf(member)
-	m := &Membership{
+	m := &Member{
 		needs:    n,
 		member:   member,
 		shared:   &cluster.Shared{Local: n.Store, Member: member},
@@ -86,11 +86,11 @@ func New(n membership.Needs, kinds []StoreKind) (*Membership, error) {
 	return m, nil
 }
 
-// Parts returns the parts of the agent that are different in the cluster.
-func (m *Membership) Parts() membership.Parts { return m.parts }
+// Overrides returns the parts of the agent that are different in the cluster.
+func (m *Member) Overrides() clustering.Overrides { return m.overrides }
 
 // connect connects the parts of the membership with each other.
-func (m *Membership) connect() {
+func (m *Member) connect() {
 	m.member.Notes = []cluster.Noter{m.reports, m.versions, m.apis, m.deadLetters}
 	m.member.Dropped = m.deadLetters.Deleted
 	m.shared.Clustered, m.deadLetters.Clustered = m.clustered, m.clustered
@@ -104,7 +104,7 @@ func (m *Membership) connect() {
 	if r, ok := m.needs.Schemas.(*cluster.SchemaRegistry); ok {
 		r.Store, r.Shared = m.claims, m.sharesSubject
 	}
-	m.parts = membership.Parts{
+	m.overrides = clustering.Overrides{
 		Desired:          m.desired,
 		API:              m,
 		Runs:             m.shared,
@@ -144,7 +144,7 @@ func memberName(c config.Cluster) (string, error) {
 
 // Run takes part in the cluster until ctx ends, and returns when everything that it started has ended. The pipelines of
 // the agent stop when ending is done.
-func (m *Membership) Run(ctx, ending context.Context) error {
+func (m *Member) Run(ctx, ending context.Context) error {
 	replan := func(id string, cut bool) {
 		go func() { _ = m.needs.Loop.Replan(ctx, id, cut) }() // fails only when the agent ends
 	}
@@ -189,7 +189,7 @@ func (m *Membership) Run(ctx, ending context.Context) error {
 
 // inherit returns a function that resumes a pipeline from the versions that the last owner tried. It starts nothing
 // once ending is done.
-func (m *Membership) inherit(ending context.Context) func(context.Context, string) error {
+func (m *Member) inherit(ending context.Context) func(context.Context, string) error {
 	return func(ctx context.Context, id string) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -202,7 +202,7 @@ func (m *Membership) inherit(ending context.Context) func(context.Context, strin
 }
 
 // ready waits until the store can keep claims.
-func (m *Membership) ready(ctx context.Context) error {
+func (m *Member) ready(ctx context.Context) error {
 	reach := notify.Throttle{Fails: "cannot use " + m.claims.product + " for the cluster, trying again",
 		Recovered: m.claims.product + " is ready for the cluster"}
 	for ctx.Err() == nil {
@@ -225,13 +225,13 @@ func (m *Membership) ready(ctx context.Context) error {
 }
 
 // Changed reports that the declarations may have changed. It does not block.
-func (m *Membership) Changed() {
+func (m *Member) Changed() {
 	m.apis.Recheck()
 	m.declared.Notify()
 }
 
 // Joined returns the reason why this agent cannot run pipelines of the cluster, nil if it has joined.
-func (m *Membership) Joined() error {
+func (m *Member) Joined() error {
 	if m.member.Joined() {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (m *Membership) Joined() error {
 
 // Leave hands the pipelines, which must all have stopped, to other members. It returns within seconds; Run keeps
 // running.
-func (m *Membership) Leave(ctx context.Context) {
+func (m *Member) Leave(ctx context.Context) {
 	m.ended.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()

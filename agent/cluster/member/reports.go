@@ -18,7 +18,7 @@ const (
 )
 
 // report publishes the number of dead letters on this member's disk, and the lags, until ctx ends.
-func (m *Membership) report(ctx context.Context) {
+func (m *Member) report(ctx context.Context) {
 	fails := notify.Throttle{Fails: "cannot publish the number of local dead letters to the cluster, trying again",
 		Recovered: "the number of local dead letters can be published to the cluster again"}
 	ticker := time.NewTicker(reportInterval)
@@ -38,7 +38,7 @@ func (m *Membership) report(ctx context.Context) {
 	}
 }
 
-func (m *Membership) publish(ctx context.Context) error {
+func (m *Member) publish(ctx context.Context) error {
 	totals, err := m.needs.DeadLetters.Totals(ctx)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func reportedBy(reports []cluster.Report, member string) (address string, deadLe
 }
 
 // stats returns the counters of the cluster, for metrics.
-func (m *Membership) stats() telemetry.Cluster {
+func (m *Member) stats() telemetry.Cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), viewTimeout)
 	defer cancel()
 	s := m.member.Stats(ctx)

@@ -16,7 +16,7 @@ func Schemas(c config.Cluster, own schema.IDRegistry) schema.Registry {
 
 // sharesSubject reports whether a schema belongs to the cluster. Schemas of connectors of local pipelines stay with
 // this agent.
-func (m *Membership) sharesSubject(subject string) bool {
+func (m *Member) sharesSubject(subject string) bool {
 	pipeline, _, ok := strings.Cut(subject, ":")
 	return !ok || m.clustered(pipeline)
 }

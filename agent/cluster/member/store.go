@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster"
-	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
@@ -19,12 +19,12 @@ const overrideTimeout = 10 * time.Second
 // sharedStore is the store of an agent's API in a cluster. Declarations, starts, stops and position changes of cluster
 // pipelines through the API apply to all members.
 type sharedStore struct {
-	membership.OwnStore
-	member *Membership
+	clustering.OwnStore
+	member *Member
 }
 
 // desired returns the store for the API of this member, whose own store is own.
-func (m *Membership) desired(own membership.OwnStore) membership.OwnStore {
+func (m *Member) desired(own clustering.OwnStore) clustering.OwnStore {
 	return &sharedStore{own, m}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
-	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -17,7 +17,7 @@ import (
 const viewTimeout = 2 * time.Second
 
 // Assignment returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
-func (m *Membership) Assignment(id string) *spec.Assignment {
+func (m *Member) Assignment(id string) *spec.Assignment {
 	if !m.elsewhere(id, false) {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (m *Membership) Assignment(id string) *spec.Assignment {
 }
 
 // Unplaced reports whether a pipeline belongs to the cluster but no member has it.
-func (m *Membership) Unplaced(id string) bool {
+func (m *Member) Unplaced(id string) bool {
 	if !m.elsewhere(id, false) || !m.clustered(id) {
 		return false
 	}
@@ -40,8 +40,8 @@ func (m *Membership) Unplaced(id string) bool {
 }
 
 // Instances returns the instances of a pipeline that declares several, or nil if it declares one.
-func (m *Membership) Instances(d *spec.Declaration) *spec.RunningInstances {
-	all := membership.RunsOnce(d)
+func (m *Member) Instances(d *spec.Declaration) *spec.RunningInstances {
+	all := clustering.RunsOnce(d)
 	if all == nil || !m.clustered(d.Pipeline.ID) {
 		return all
 	}
@@ -69,7 +69,7 @@ func assignmentOf(c protocol.Claim) spec.Assignment {
 
 // failed returns the declared version of a claim's pipeline, if that version failed and the last known good one runs in
 // its place.
-func (m *Membership) failed(claim string) *spec.FailedVersion {
+func (m *Member) failed(claim string) *spec.FailedVersion {
 	f := m.versions.Failed(context.Background(), claim)
 	if f == nil {
 		return nil
@@ -93,7 +93,7 @@ func why(c *protocol.ClaimView) protocol.Reason {
 }
 
 // Cluster returns this agent's view of the cluster.
-func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
+func (m *Member) Cluster(ctx context.Context) (spec.Cluster, error) {
 	body := spec.Cluster{Name: m.needs.Settings.Name, Member: m.member.Self.Agent, State: spec.MembershipJoining,
 		Members: []spec.ClusterMember{}, Pipelines: []spec.ClusterPipeline{}}
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
@@ -145,17 +145,17 @@ func (m *Membership) Cluster(ctx context.Context) (spec.Cluster, error) {
 }
 
 // DeadLettersElsewhere returns the numbers of dead letters of a pipeline on other members of the cluster.
-func (m *Membership) DeadLettersElsewhere(id string) []spec.MemberDeadLetters {
+func (m *Member) DeadLettersElsewhere(id string) []spec.MemberDeadLetters {
 	return onDisks(m.reports.All(), id, m.member.Self.Agent)
 }
 
 // Terms returns how a pipeline takes part in the cluster.
-func (m *Membership) Terms(id string) *spec.EffectiveTerms {
+func (m *Member) Terms(id string) *spec.EffectiveTerms {
 	return m.declaredTerms(id)
 }
 
 // local returns the pipelines that this agent runs without a claim.
-func (m *Membership) local(counts *deadLetterCounts) (all []spec.ClusterPipeline) {
+func (m *Member) local(counts *deadLetterCounts) (all []spec.ClusterPipeline) {
 	m.mu.Lock()
 	ids := slices.Collect(maps.Keys(m.terms))
 	m.mu.Unlock()
@@ -171,7 +171,7 @@ func (m *Membership) local(counts *deadLetterCounts) (all []spec.ClusterPipeline
 }
 
 // declaredTerms returns the terms in this agent's declaration of a pipeline, or nil if it has none.
-func (m *Membership) declaredTerms(id string) *spec.EffectiveTerms {
+func (m *Member) declaredTerms(id string) *spec.EffectiveTerms {
 	t := m.termsOf(id)
 	if t.Mode == "" {
 		return nil
@@ -203,10 +203,10 @@ func stateOf(v *protocol.View) (spec.MembershipState, string) {
 
 // Drain hands this agent's pipelines to other members, and accepts no more. It returns when none is left, or with an
 // error when ctx ends first.
-func (m *Membership) Drain(ctx context.Context) error { return m.member.Drain(ctx) }
+func (m *Member) Drain(ctx context.Context) error { return m.member.Drain(ctx) }
 
 // Resume accepts pipelines again after Drain.
-func (m *Membership) Resume(ctx context.Context) error {
+func (m *Member) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	return m.member.Resume(ctx)

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/membership"
 )
 
 // doctorDialTimeout is how long a server of the cluster's store may take to answer.
 const doctorDialTimeout = 3 * time.Second
 
 // examineCluster checks that the store of the cluster can be used. contained is what this binary has of clusters.
-func examineCluster(ctx context.Context, c config.Cluster, contained *membership.Cluster) Finding {
+func examineCluster(ctx context.Context, c config.Cluster, contained *clustering.Cluster) Finding {
 	configured := c.Name != "" || c.NATS.URL != "" || c.Postgres.URL != ""
 	switch {
 	case !configured, c.Name == "" && contained != nil:

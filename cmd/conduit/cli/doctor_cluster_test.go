@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/parts"
 )
 
@@ -20,7 +20,7 @@ func TestDoctorExaminesTheCluster(t *testing.T) {
 	url, closed := "nats://"+server.Addr().String(), "postgres://127.0.0.1:1/x"
 	for name, c := range map[string]struct {
 		settings  config.Cluster
-		contained *membership.Cluster
+		contained *clustering.Cluster
 		level     Level
 		message   string
 	}{

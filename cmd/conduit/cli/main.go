@@ -16,8 +16,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/telemetry"
@@ -31,7 +31,7 @@ import (
 type Parts struct {
 	Plugins    catalog.Plugins
 	References spec.ReferenceKinds
-	Cluster    *membership.Cluster
+	Cluster    *clustering.Cluster
 	// Profiles serves profiles of the agent; nil: there are none.
 	Profiles http.Handler
 	// Isolate returns the isolation of destinations; nil: there is none.

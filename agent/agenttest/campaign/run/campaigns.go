@@ -182,10 +182,10 @@ var campaigns = []Campaign{
 	{Name: "claims-nats", Dir: module + "/cluster/natskv",
 		About:    "Claims in NATS are linearizable, survive restarts and need few rights.",
 		Full:     []string{"-pipelines=10000", "-servers=3", "-rest=20s"},
-		Subjects: []string{"agent/cluster/natskv", "agent/agenttest/storetest"}},
+		Subjects: []string{"agent/cluster/natskv", "agent/agenttest/clustertest"}},
 	{Name: "claims-postgres", Dir: module + "/cluster/pgkv",
 		About:    "Claims in PostgreSQL are linearizable, with poolers, restarts and promotion.",
-		Subjects: []string{"agent/cluster/pgkv", "agent/agenttest/storetest"}},
+		Subjects: []string{"agent/cluster/pgkv", "agent/agenttest/clustertest"}},
 
 	{Name: "clock", Dir: module + "/clock", Full: []string{"-leaps=5"},
 		About:    "Jumps of the system clock under a running agent.",

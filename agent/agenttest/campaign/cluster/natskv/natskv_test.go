@@ -20,7 +20,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
@@ -63,7 +63,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			load.Parallel(t, count*load.Server)
 			servers := server.StartNATS(t, count)
-			storetest.Run(t, func(t *testing.T) cluster.Store {
+			clustertest.Run(t, func(t *testing.T) cluster.Store {
 				return open(t, natskv.Options{URL: urls(servers), Cluster: "test", Replicas: count})
 			})
 		})

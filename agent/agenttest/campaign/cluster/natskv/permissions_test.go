@@ -12,7 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -47,7 +47,7 @@ func TestLeastPermissions(t *testing.T) {
 	}
 	open(t, options("admin")) // creates the stream
 	t.Run("conformance", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) cluster.Store { return open(t, options("agent")) })
+		clustertest.Run(t, func(t *testing.T) cluster.Store { return open(t, options("agent")) })
 	})
 	if err := use(t, options("agent"), "all", time.Minute); err != nil {
 		t.Error(err)

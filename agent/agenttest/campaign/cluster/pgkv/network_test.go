@@ -12,7 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -134,5 +134,5 @@ default_pool_size = 3
 			return err
 		}}
 	pooler.Launch(t)
-	storetest.Run(t, func(t *testing.T) cluster.Store { return opened(t, url, "pooled") })
+	clustertest.Run(t, func(t *testing.T) cluster.Store { return opened(t, url, "pooled") })
 }

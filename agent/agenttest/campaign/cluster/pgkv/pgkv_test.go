@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/cluster/claims"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
-	"github.com/conduit-agent/conduit/agent/agenttest/storetest"
+	"github.com/conduit-agent/conduit/agent/agenttest/clustertest"
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/pgkv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -59,7 +59,7 @@ func opened(t *testing.T, url, name string) *pgkv.Store {
 func TestConformance(t *testing.T) {
 	load.Parallel(t, load.Server)
 	p := server.StartPostgres(t, "", durable...)
-	storetest.Run(t, func(t *testing.T) cluster.Store { return opened(t, urlOf(p), `te"st's`) })
+	clustertest.Run(t, func(t *testing.T) cluster.Store { return opened(t, urlOf(p), `te"st's`) })
 }
 
 func execute(t *testing.T, url, sql string) {

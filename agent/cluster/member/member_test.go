@@ -12,22 +12,22 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/member"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/deadletter"
-	"github.com/conduit-agent/conduit/agent/membership"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // needs returns the Needs of an agent with its own store.
-func needs(t *testing.T, c config.Cluster) membership.Needs {
+func needs(t *testing.T, c config.Cluster) clustering.Needs {
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return membership.Needs{
+	return clustering.Needs{
 		Settings: c, Log: slog.New(slog.DiscardHandler), Store: db, DeadLetters: &deadletter.Store{},
 		Schemas: member.Schemas(c, db.Schemas()),
 		Loop:    &reconcile.Loop{}, Moved: func() {}, Address: func() string { return "" },
@@ -74,7 +74,7 @@ func TestMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := reflect.ValueOf(m.Parts())
+	parts := reflect.ValueOf(m.Overrides())
 	for i := range parts.NumField() {
 		if parts.Field(i).IsNil() {
 			t.Errorf("a member has no %s", parts.Type().Field(i).Name)
@@ -83,7 +83,7 @@ func TestMember(t *testing.T) {
 	if err := m.Joined(); err == nil || !strings.Contains(err.Error(), `no session in the cluster "shop"`) {
 		t.Errorf("joined: %v", err)
 	}
-	if !m.Parts().OwnedElsewhere("p", false) || !m.KeepsConnectors("p") {
+	if !m.Overrides().OwnedElsewhere("p", false) || !m.KeepsConnectors("p") {
 		t.Error("this agent runs a pipeline of which it has no claim, or cleans up after it")
 	}
 	if p := m.Assignment("p"); p == nil || p.Member != "" {

@@ -1,5 +1,5 @@
-// Package storetest is the contract of the stores of a cluster, as a test that each of them runs.
-package storetest
+// Package clustertest is the contract of the stores of a cluster, as a test that each of them runs.
+package clustertest
 
 import (
 	"context"

@@ -1,16 +1,16 @@
-package membership_test
+package clustering_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/membership"
+	"github.com/conduit-agent/conduit/agent/clustering"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // An agent outside a cluster runs everything itself, once.
 func TestAlone(t *testing.T) {
-	var a membership.Membership = membership.Alone{}
+	var a clustering.Member = clustering.Alone{}
 	a.Changed()
 	if err := a.Joined(); err != nil {
 		t.Errorf("not joined: %v", err)

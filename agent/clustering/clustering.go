@@ -1,6 +1,6 @@
-// Package membership declares the interface between an agent and its cluster. An agent outside a cluster is Alone.
+// Package clustering declares the interface between an agent and its cluster. An agent outside a cluster is Alone.
 // Package member implements the membership in a cluster; a binary without that package cannot join one.
-package membership
+package clustering
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 type Cluster struct {
 	// Join makes an agent a member of the cluster that its settings name. An error reports wrong settings. The store of
 	// the cluster need not answer yet; Run of the membership waits for it.
-	Join func(Needs) (Membership, Parts, error)
+	Join func(Needs) (Member, Overrides, error)
 	// Schemas returns the registry that all members share, with copies in own. Join completes it.
 	Schemas func(c config.Cluster, own schema.IDRegistry) schema.Registry
 	// InFile returns f with the problems that keep members from running pipelines as declared. path is the name of the
@@ -31,7 +31,7 @@ type Cluster struct {
 	Check func(ctx context.Context, c config.Cluster) (product string, err error)
 }
 
-// Needs holds the dependencies of a Membership. All fields are set.
+// Needs holds the dependencies of a Member. All fields are set.
 type Needs struct {
 	Settings    config.Cluster
 	Version     string // of the agent, for other members
@@ -49,8 +49,8 @@ type Needs struct {
 	Address func() string
 }
 
-// Parts replace parts of an agent that is a member of a cluster. All fields are set.
-type Parts struct {
+// Overrides replace parts of an agent that is a member of a cluster. All fields are set.
+type Overrides struct {
 	// Desired returns the store for the agent's API. own is that of an agent outside a cluster. Declarations, starts,
 	// stops and moves of positions apply to all members.
 	Desired func(own OwnStore) OwnStore
@@ -104,8 +104,8 @@ type OwnStore interface {
 	api.Checkpoints
 }
 
-// Membership is the part that an agent takes in a cluster.
-type Membership interface {
+// Member is the part that an agent takes in a cluster.
+type Member interface {
 	// Run takes part until ctx ends. The pipelines stop when ending is done.
 	Run(ctx, ending context.Context) error
 	// Leave hands the pipelines, which must all have stopped, to other members. It returns within seconds.
