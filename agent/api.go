@@ -74,7 +74,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		WriteFile:     a.writeFile,
 		DryRun:        dryRun(a),
 		Rates:         a.Rates.All,
-		Trend:         a.trends.Of,
+		Trend:         a.trends.Get,
 		Insight:       a.insight(),
 		DeadLetters:   a.deadLetters,
 		Replays:       a.replays,
@@ -120,7 +120,7 @@ func (a *Agent) plan(ctx context.Context, request spec.PlanRequest) (*spec.Plan,
 	if err != nil {
 		return nil, err
 	}
-	p := planner.Of(a.options.Config.Pipelines, a.parser())
+	p := planner.New(a.options.Config.Pipelines, a.parser())
 	p.Guarded = a.Files.Guarded
 	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
 	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {

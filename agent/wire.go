@@ -140,7 +140,7 @@ func (a *Agent) wireTelemetry() {
 	a.Delivery = &delivery.Watch{
 		Loop:     a.Loop,
 		Runs:     a.Runner,
-		Silent:   func(id string) (time.Time, bool) { return a.Silence.Of(id) },
+		Silent:   func(id string) (time.Time, bool) { return a.Silence.Get(id) },
 		Unplaced: func(id string) bool { return a.cluster.Unplaced(id) },
 		Log:      a.options.Log,
 	}

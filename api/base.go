@@ -137,9 +137,9 @@ func (s *shared) replaceable(r *http.Request, id string) (*spec.Declaration, err
 	return d, owned(d)
 }
 
-// elsewhere returns the error for an operation that only the member running the pipeline can perform, nil if this agent
-// runs it.
-func (s *shared) elsewhere(id string) error {
+// checkRunsHere returns the error for an operation that only the member running the pipeline can perform, nil if this
+// agent runs it.
+func (s *shared) checkRunsHere(id string) error {
 	p := s.Placements.Assignment(id)
 	switch {
 	case p == nil:

@@ -24,8 +24,8 @@ func (s *runHandlers) Start(w http.ResponseWriter, r *http.Request) (any, error)
 	switch {
 	case d.Want() != spec.StatusRunning:
 		done, err = s.running, s.setStatus(w, r, d, spec.StatusRunning)
-	case s.elsewhere(id) != nil:
-		err = s.elsewhere(id)
+	case s.checkRunsHere(id) != nil:
+		err = s.checkRunsHere(id)
 	case s.Desired.Active(d):
 		err = rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 			Suggest("the pipeline already runs; restart it if needed")
@@ -121,7 +121,7 @@ func (s *runHandlers) Restart(w http.ResponseWriter, r *http.Request) (any, erro
 	if d.Want() != spec.StatusRunning {
 		return nil, notRunning(id)
 	}
-	if err := s.elsewhere(id); err != nil {
+	if err := s.checkRunsHere(id); err != nil {
 		return nil, err
 	}
 	if err := s.Loop.Restart(r.Context(), id); err != nil {

@@ -29,9 +29,9 @@ func (t VersionOutcome) same(o VersionOutcome) bool {
 	return t.Good == o.Good && *t.Failed == *o.Failed
 }
 
-// tried returns the outcome for other agents. It leaves out a version that could not be prepared, or that failed
+// outcome returns the outcome for other agents. It leaves out a version that could not be prepared, or that failed
 // because of this machine, as it may run on another machine.
-func (p *pipelineState) tried() VersionOutcome {
+func (p *pipelineState) outcome() VersionOutcome {
 	t := VersionOutcome{Good: p.State.LastGood}
 	a, d := p.State.LastAttempt, p.desired
 	if a != nil && d != nil && a.Error != "" && a.Generation == d.Generation && p.Rejected == d.Generation &&
@@ -46,7 +46,7 @@ func (p *pipelineState) report() {
 	if p.loop.OnVersionOutcome == nil {
 		return
 	}
-	if t := p.tried(); !t.same(p.reported) {
+	if t := p.outcome(); !t.same(p.reported) {
 		p.reported = t
 		p.loop.OnVersionOutcome(p.State.PipelineID, t)
 	}

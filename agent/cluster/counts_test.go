@@ -29,7 +29,7 @@ func testEachClaimIsCountedOnce(t *testing.T) {
 		return who
 	}
 	wait.For(t, "both to be live, and b to have the pipeline", func() bool {
-		return len(a.members(t)) == 2 && len(b.members(t)) == 2 && b.member.Here("p") &&
+		return len(a.members(t)) == 2 && len(b.members(t)) == 2 && b.member.RunsHere("p") &&
 			a.member.Claims("p")[0].Owner == "b"
 	})
 	if got := counting("p"); got != "b" {

@@ -69,7 +69,7 @@ func testDeletedPipeline(t *testing.T) {
 		t.Errorf("the notice is %+v, the claim %+v", n, shared.decoded(t))
 	}
 	a.member.Declare(t.Context(), wanted)
-	wait.For(t, "a to run the pipeline again", func() bool { return a.member.Here("p") })
+	wait.For(t, "a to run the pipeline again", func() bool { return a.member.RunsHere("p") })
 	if c, err := a.db.Checkpoint(t.Context(), "p:in"); err != nil || c != nil {
 		t.Errorf("a pipeline that was deleted resumes from %+v, %v", c, err)
 	}

@@ -387,8 +387,8 @@ func (m *Member) Declare(ctx context.Context, d protocol.Declared) {
 // Joined reports whether this agent has a session, or released it on request.
 func (m *Member) Joined() bool { return m.joined.Load() }
 
-// Here reports whether this agent may run a pipeline.
-func (m *Member) Here(pipeline string) bool {
+// RunsHere reports whether this agent may run a pipeline.
+func (m *Member) RunsHere(pipeline string) bool {
 	m.init()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -35,7 +35,7 @@ func TestPlannedMove(t *testing.T) {
 			}
 			var asked sync.Map // time of the stop request, by pipeline
 			m.Placed = func(id string) {
-				if asked.Delete(id); m.Here(id) {
+				if asked.Delete(id); m.RunsHere(id) {
 					placed <- place{name, id}
 				} else {
 					asked.Store(id, time.Now())
@@ -58,7 +58,7 @@ func TestPlannedMove(t *testing.T) {
 			began := time.Now()
 			has := 0
 			for id := range wanted {
-				if members[name].Here(id) {
+				if members[name].RunsHere(id) {
 					has++
 				}
 			}

@@ -22,7 +22,7 @@ func (e *OwnedError) Error() string {
 
 // Position returns the checkpoint from which a source of a cluster pipeline resumes, or nil for the beginning.
 func (s *Shared) Position(ctx context.Context, pipeline, connectorID string) (*spec.Checkpoint, error) {
-	if s.Member.Here(pipeline) {
+	if s.Member.RunsHere(pipeline) {
 		return s.Checkpoint(ctx, connectorID)
 	}
 	e, err := s.Member.Store.Read(ctx, protocol.ClaimKey(pipeline))

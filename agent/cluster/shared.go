@@ -166,7 +166,7 @@ func (p *state) decode(pipeline string, saved []byte) error {
 
 // BeginRun begins a run of a pipeline that this agent owns.
 func (s *Shared) BeginRun(ctx context.Context, pipeline string) (int64, error) {
-	if s.Clustered(pipeline) && !s.Member.Here(pipeline) {
+	if s.Clustered(pipeline) && !s.Member.RunsHere(pipeline) {
 		return 0, fmt.Errorf("cannot run pipeline %q: %w", pipeline, ErrNotOwner)
 	}
 	return s.Local.BeginRun(ctx, pipeline)

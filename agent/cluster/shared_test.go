@@ -165,14 +165,14 @@ func testLabels(t *testing.T) {
 	}
 	for _, site := range []string{"paris", "berlin", "paris"} {
 		ask(site)
-		wait.For(t, "a member to run the pipeline in "+site, func() bool { return hosts[site].member.Here("p") })
+		wait.For(t, "a member to run the pipeline in "+site, func() bool { return hosts[site].member.RunsHere("p") })
 	}
 	ask("rome")
 	if n := <-unplaced; n.Pipeline != "p" {
 		t.Errorf("the notice is %+v", n)
 	}
 	for site, h := range hosts {
-		if h.member.Here("p") {
+		if h.member.RunsHere("p") {
 			t.Errorf("a member in %s runs a pipeline for rome", site)
 		}
 		h.end()
@@ -215,7 +215,7 @@ func testMovePosition(t *testing.T) {
 	if err := a.member.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
+	wait.For(t, "a to run the pipeline", func() bool { return a.member.RunsHere("p") })
 	if c, err := a.db.Checkpoint(t.Context(), "p:in"); err != nil || c == nil || string(c.Position) != "5" {
 		t.Errorf("the next owner begins at %+v, %v", c, err)
 	}
@@ -251,7 +251,7 @@ func testStoreGoesBack(t *testing.T, keep bool) {
 	}
 	a.run(t)
 	a.member.Declare(t.Context(), protocol.Declared{Run: map[string]protocol.Declaration{"p": {Digest: "d"}}})
-	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
+	wait.For(t, "a to run the pipeline", func() bool { return a.member.RunsHere("p") })
 	if err := a.save(t, "1"); err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,8 @@ func testOtherFiles(t *testing.T) {
 	if err := a.member.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
-	if b.member.Here("p") || without.member.Here("p") {
+	wait.For(t, "a to run the pipeline", func() bool { return a.member.RunsHere("p") })
+	if b.member.RunsHere("p") || without.member.RunsHere("p") {
 		t.Error("a member without this version of the declaration runs the pipeline")
 	}
 	var before, after protocol.Claim
@@ -86,7 +86,7 @@ func testOtherFilesForLong(t *testing.T) {
 	if err := a.member.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "b to run the pipeline", func() bool { return b.member.Here("p") })
+	wait.For(t, "b to run the pipeline", func() bool { return b.member.RunsHere("p") })
 	if len(differs) == 0 {
 		t.Error("b took the pipeline without a word of its other version")
 	}
@@ -131,8 +131,8 @@ func testNewerVersion(t *testing.T) {
 	if n := <-left; n.Pipeline != "p" {
 		t.Errorf("the notice is %+v", n)
 	}
-	wait.For(t, "the other pipeline to run", func() bool { return h.member.Here("other") })
-	if got := shared.claimOf("p"); h.member.Here("p") || string(got.Value) != string(newer.Value) {
+	wait.For(t, "the other pipeline to run", func() bool { return h.member.RunsHere("other") })
+	if got := shared.claimOf("p"); h.member.RunsHere("p") || string(got.Value) != string(newer.Value) {
 		t.Errorf("the claim is %s", got.Value)
 	}
 	h.end()

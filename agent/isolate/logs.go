@@ -19,15 +19,15 @@ type Logs struct{ Dir string }
 // LogsOf returns the logs of the agent with this store.
 func LogsOf(store string) Logs { return Logs{store + ".isolated"} }
 
-// Of returns the directory of the log of a destination.
-func (l Logs) Of(pipeline, connector string) string {
+// Path returns the directory of the log of a destination.
+func (l Logs) Path(pipeline, connector string) string {
 	return filepath.Join(l.Dir, texts.PathElement(pipeline), texts.PathElement(connector))
 }
 
 // create returns the directory of the log of a destination, and creates it. The names of new directories are durable
 // when create returns: a record in the log may be acknowledged to its source.
 func (l Logs) create(pipeline, connector string) (dir string, err error) {
-	dir = l.Of(pipeline, connector)
+	dir = l.Path(pipeline, connector)
 	return dir, makeDir(dir)
 }
 
@@ -55,7 +55,7 @@ func (l Logs) Has(pipeline, connector string) bool {
 	if l.Dir == "" {
 		return false
 	}
-	_, err := os.Stat(l.Of(pipeline, connector))
+	_, err := os.Stat(l.Path(pipeline, connector))
 	return err == nil
 }
 
@@ -65,7 +65,7 @@ func (l Logs) Waiting(pipeline, connector string) (records uint64, err error) {
 	if !l.Has(pipeline, connector) {
 		return 0, nil
 	}
-	s, err := spoollog.Inspect(l.Of(pipeline, connector))
+	s, err := spoollog.Inspect(l.Path(pipeline, connector))
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func (l Logs) Remove(pipeline, connector string) error {
 	if l.Dir == "" {
 		return nil
 	}
-	return remove(l.Of(pipeline, connector))
+	return remove(l.Path(pipeline, connector))
 }
 
 // RemoveAll removes the logs of all destinations of a pipeline, which must not run.

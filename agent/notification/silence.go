@@ -81,9 +81,9 @@ func (s *Silence) All() map[string]bool {
 	return all
 }
 
-// Of reports whether a running pipeline with a max-silence is silent. last is when its sources last read a record, or
+// Get reports whether a running pipeline with a max-silence is silent. last is when its sources last read a record, or
 // when the run began.
-func (s *Silence) Of(id string) (last time.Time, silent bool) {
+func (s *Silence) Get(id string) (last time.Time, silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.pipelines[id]; h != nil {

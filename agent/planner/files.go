@@ -26,14 +26,14 @@ func Offline(
 	if err != nil {
 		return nil, err
 	}
-	p := Of(c.Pipelines, parser)
+	p := New(c.Pipelines, parser)
 	p.Guarded, p.Check, p.RawLane, p.Notes = new(files.Reconciler).Guarded, check, rawLane, notes
 	p.Isolated = isolated
 	return p.Plan(ctx, request, declared, known)
 }
 
-// Of returns a planner for these settings. The caller sets its functions.
-func Of(c config.Pipelines, parser spec.Parser) *Planner {
+// New returns a planner for these settings. The caller sets its functions.
+func New(c config.Pipelines, parser spec.Parser) *Planner {
 	return &Planner{Dir: c.Path, Parse: parser.File, DeletionGrace: c.DeletionGrace, CleanupDelay: c.CleanupDelay}
 }
 

@@ -79,7 +79,7 @@ func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolutio
 			resolved.Secrets.AddSettings(settings)
 		}
 	}
-	r.tried(d.Pipeline.ID, d.Generation, resolved.files)
+	r.recordTried(d.Pipeline.ID, d.Generation, resolved.files)
 	return resolved, problems
 }
 

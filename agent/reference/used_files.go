@@ -18,9 +18,9 @@ type files struct {
 // all returns the watched files.
 func (f *files) all() map[string]digest { return merged(f.running, f.tried) }
 
-// tried records the files of an attempted version. If an earlier version replaces one that failed, the files of both
-// count: a change of either may fix the pipeline.
-func (r *Resolver) tried(id string, generation int64, taken map[string]digest) {
+// recordTried records the files of an attempted version. If an earlier version replaces one that failed, the files of
+// both count: a change of either may fix the pipeline.
+func (r *Resolver) recordTried(id string, generation int64, taken map[string]digest) {
 	r.change(id, func(f *files) {
 		f.running = renewed(f.running, taken)
 		if f.generation > generation {

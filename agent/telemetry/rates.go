@@ -84,7 +84,7 @@ func (r *Rates) sample(now time.Time) {
 func (r *Rates) All() []spec.PipelineRates {
 	all := []spec.PipelineRates{}
 	for id := range r.Runs.Running() {
-		if one := r.Of(id); one != nil {
+		if one := r.Get(id); one != nil {
 			all = append(all, *one)
 		}
 	}
@@ -92,8 +92,8 @@ func (r *Rates) All() []spec.PipelineRates {
 	return all
 }
 
-// Of returns the rates of a pipeline with their series, nil if it does not run or was not sampled twice yet.
-func (r *Rates) Of(id string) *spec.PipelineRates {
+// Get returns the rates of a pipeline with their series, nil if it does not run or was not sampled twice yet.
+func (r *Rates) Get(id string) *spec.PipelineRates {
 	running, stats := r.Runs.Pipeline(id)
 	if running == nil || stats == nil {
 		return nil

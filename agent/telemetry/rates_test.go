@@ -57,17 +57,17 @@ func TestRates(t *testing.T) {
 		rates.Sample(now)
 	}
 	rates.Sample(now)
-	if got := rates.Of("p"); got != nil {
+	if got := rates.Get("p"); got != nil {
 		t.Fatalf("one sample says %+v", got)
 	}
 	second(100, 1000)
-	if got := rates.Of("p"); got.Records != 100 || got.Bytes != 1000 || len(got.Series) != 1 {
+	if got := rates.Get("p"); got.Records != 100 || got.Bytes != 1000 || len(got.Series) != 1 {
 		t.Fatalf("after a second: %+v", got)
 	}
 	for range 5 {
 		second(20, 200)
 	}
-	got := rates.Of("p") // the first second is out of the window
+	got := rates.Get("p") // the first second is out of the window
 	if got.Records != 20 || got.Bytes != 200 || got.Lag != nil || got.Oldest != nil {
 		t.Errorf("over the last seconds: %+v", got)
 	}
@@ -87,11 +87,11 @@ func TestRates(t *testing.T) {
 	for range 400 {
 		second(1, 1)
 	}
-	if got := rates.Of("p").Series; len(got) != 180 || got[0] != 1 || got[179] != 1 {
+	if got := rates.Get("p").Series; len(got) != 180 || got[0] != 1 || got[179] != 1 {
 		t.Errorf("series of %d values from %v", len(got), got[0])
 	}
 	second(7, 7)
-	if got := rates.Of("p").Series; len(got) != 180 || got[178] != 1 || got[179] != 7 {
+	if got := rates.Get("p").Series; len(got) != 180 || got[178] != 1 || got[179] != 7 {
 		t.Errorf("series of %d values ends with %v", len(got), got[178:])
 	}
 }
@@ -158,7 +158,7 @@ func TestTheSlowStageIsMarked(t *testing.T) {
 					time.Sleep(time.Second - time.Since(begin)%time.Second)
 				}
 				got := map[string]string{}
-				for id, s := range rates.Of("p").Stages {
+				for id, s := range rates.Get("p").Stages {
 					if s.Slow != "" {
 						got[id] = s.Slow
 					}
@@ -212,7 +212,7 @@ func TestRatesSampleEachSecond(t *testing.T) {
 		go func() { ended <- rates.Run(ctx) }()
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		if got := rates.Of("p"); got == nil || len(got.Series) != 10 {
+		if got := rates.Get("p"); got == nil || len(got.Series) != 10 {
 			t.Errorf("after ten seconds: %+v", got)
 		}
 		end()

@@ -35,7 +35,7 @@ func TestTrends(t *testing.T) {
 			p.Transits.Observe(measure.DurationBounds, 0.5, 30)
 			second()
 		}
-		got := trends.Of("p", spec.Last15Minutes)
+		got := trends.Get("p", spec.Last15Minutes)
 		last := func(values []*float64) float64 {
 			for i := len(values) - 1; i >= 0; i-- {
 				if values[i] != nil {
@@ -62,7 +62,7 @@ func TestTrends(t *testing.T) {
 		for range 11 {
 			second()
 		}
-		if got := last(trends.Of("p", spec.Last15Minutes).Records); got != 0 {
+		if got := last(trends.Get("p", spec.Last15Minutes).Records); got != 0 {
 			t.Errorf("with new counters there are %v records a second", got)
 		}
 	})

@@ -37,7 +37,7 @@ func start(t *testing.T, change ...func(*config.Config)) *agenttest.Web {
 }
 
 // site returns the files of the documentation.
-var site = docs.Of(&ffcli.Command{Name: "conduit"}, "v0", func(*ffcli.Command) string { return "" })
+var site = docs.Site(&ffcli.Command{Name: "conduit"}, "v0", func(*ffcli.Command) string { return "" })
 
 // withToken is a transport that sends a token.
 type withToken string

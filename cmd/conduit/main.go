@@ -26,7 +26,7 @@ func main() {
 		Isolate:        parts.Isolate,
 		Exporter:       parts.Exporter,
 		ToolServer:     mcp.Handler,
-		Site:           docs.Of,
+		Site:           docs.Site,
 		Docs:           tools.Docs,
 		Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove, tools.MCP},
 		PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},

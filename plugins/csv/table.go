@@ -82,7 +82,7 @@ func (r *Reader) table(names []string) (*Table, error) {
 		if name != "" && seen[name] {
 			return nil, errors.New(texttype.Quoted(name) + " is the name of two columns")
 		}
-		seen[name], t.reads[i] = true, r.types.Of(name)
+		seen[name], t.reads[i] = true, r.types.Reader(name)
 	}
 	return t, nil
 }

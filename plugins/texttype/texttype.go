@@ -65,8 +65,8 @@ func (t *Types) SetDefault(name, kind string) {
 	}
 }
 
-// Of returns the type of a name.
-func (t *Types) Of(name string) Read {
+// Reader returns the type of a name.
+func (t *Types) Reader(name string) Read {
 	if f, ok := t.named[name]; ok {
 		return f
 	}

@@ -134,21 +134,21 @@ func (m *Member) pipelineOf(connectorID string) (pipeline string, ok bool) {
 // clustered reports whether a pipeline belongs to the cluster.
 func (m *Member) clustered(id string) bool { return !m.termsOf(id).Local() }
 
-// elsewhere reports whether this agent should not run a pipeline. A cluster pipeline that is withdrawn here may be
-// declared on other members: its resources are not cleaned up until all members have deleted it, even while this agent
-// still has the claim.
-func (m *Member) elsewhere(id string, withdrawn bool) bool {
+// runsOnOtherMember reports whether this agent should not run a pipeline. A cluster pipeline that is withdrawn here may
+// be declared on other members: its resources are not cleaned up until all members have deleted it, even while this
+// agent still has the claim.
+func (m *Member) runsOnOtherMember(id string, withdrawn bool) bool {
 	if t := m.termsOf(id); t.Local() {
 		return !t.Rules.Allow(m.member.Self.Labels)
 	}
 	m.mu.Lock()
 	forgotten := m.forgotten[id] // it may then be deleted here, too
 	m.mu.Unlock()
-	return !forgotten && (withdrawn || !m.member.Here(id))
+	return !forgotten && (withdrawn || !m.member.RunsHere(id))
 }
 
 // KeepsConnectors reports whether this member must leave the connectors of a cluster pipeline that it does not own to
 // the next owner, or to the member that deletes the pipeline.
 func (m *Member) KeepsConnectors(pipeline string) bool {
-	return m.clustered(pipeline) && !m.member.Here(pipeline)
+	return m.clustered(pipeline) && !m.member.RunsHere(pipeline)
 }

@@ -119,7 +119,7 @@ func (m *Member) connect() {
 		Instance:         m.member.Instance,
 		Epoch:            m.member.Epoch,
 		WaitToWrite:      m.member.WaitToWrite,
-		OwnedElsewhere:   m.elsewhere,
+		OwnedElsewhere:   m.runsOnOtherMember,
 		OnVersionOutcome: m.versions.Record,
 		InFile:           cluster.ProblemsInFile,
 	}

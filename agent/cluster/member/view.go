@@ -18,7 +18,7 @@ const viewTimeout = 2 * time.Second
 
 // Assignment returns where a pipeline runs, if another member of the cluster should run it; otherwise nil.
 func (m *Member) Assignment(id string) *spec.Assignment {
-	if !m.elsewhere(id, false) {
+	if !m.runsOnOtherMember(id, false) {
 		return nil
 	}
 	if !m.clustered(id) {
@@ -33,7 +33,7 @@ func (m *Member) Assignment(id string) *spec.Assignment {
 
 // Unplaced reports whether a pipeline belongs to the cluster but no member has it.
 func (m *Member) Unplaced(id string) bool {
-	if !m.elsewhere(id, false) || !m.clustered(id) {
+	if !m.runsOnOtherMember(id, false) || !m.clustered(id) {
 		return false
 	}
 	return !slices.ContainsFunc(m.member.Claims(id), func(c protocol.Claim) bool { return c.Owner != "" })
@@ -160,7 +160,7 @@ func (m *Member) local(counts *deadLetterCounts) (all []spec.ClusterPipeline) {
 	ids := slices.Collect(maps.Keys(m.terms))
 	m.mu.Unlock()
 	for _, id := range ids {
-		if t := m.termsOf(id); t.Local() && t.Runs && !m.elsewhere(id, false) {
+		if t := m.termsOf(id); t.Local() && t.Runs && !m.runsOnOtherMember(id, false) {
 			p := spec.ClusterPipeline{ID: id, Assignment: spec.Assignment{Member: m.member.Self.Agent, Reason: "Local"},
 				Terms: m.declaredTerms(id)}
 			counts.show(&p)

@@ -106,7 +106,7 @@ func (a *Account) Add(n int) {
 		return
 	}
 	a.held.Add(int64(n))
-	if n > 0 && a.reserved.Load() == 0 || n < 0 && m.roomy(m.used.Add(int64(n))) {
+	if n > 0 && a.reserved.Load() == 0 || n < 0 && m.hasRoom(m.used.Add(int64(n))) {
 		if n > 0 {
 			m.used.Add(int64(n))
 		}
@@ -140,7 +140,7 @@ func (a *Account) Begin(ctx context.Context) error {
 	m := a.shared
 	each := int64(m.each())
 	a.batch = math.MaxInt
-	if a.small.Load() && a.reserved.Load() == 0 && m.roomy(m.used.Load()) {
+	if a.small.Load() && a.reserved.Load() == 0 && m.hasRoom(m.used.Load()) {
 		return nil
 	}
 	m.mu.Lock()

@@ -68,7 +68,7 @@ func (p *Part) Add(n int) {
 // free makes n bytes of the bound available to waiting sources.
 func (p *Part) free(n int) {
 	m := p.shared
-	if m.roomy(m.used.Add(int64(-n))) {
+	if m.hasRoom(m.used.Add(int64(-n))) {
 		return
 	}
 	m.mu.Lock()

@@ -93,9 +93,9 @@ func (m *Shared) each() int {
 	return min(m.Each, max(leastEach, int(m.Bytes/2/max(1, m.sources.Load()))))
 }
 
-// roomy reports whether, with this many bytes used, small batches need no reservation: no account waits, and at least
+// hasRoom reports whether, with this many bytes used, small batches need no reservation: no account waits, and at least
 // half is free.
-func (m *Shared) roomy(used int64) bool {
+func (m *Shared) hasRoom(used int64) bool {
 	return used <= m.Bytes/2 && m.waiting.Load() == 0
 }
 

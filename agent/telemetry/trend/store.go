@@ -53,9 +53,9 @@ func (s *Store) Add(id string, at time.Time, m *Sample) {
 	s.worthIt = s.worthIt || m.Records+m.Settled+m.Refused+m.Lag > 0
 }
 
-// Of returns the values of a pipeline in the window with the name last, which ends now. For a pipeline without
+// Get returns the values of a pipeline in the window with the name last, which ends now. For a pipeline without
 // measurements all values are unknown. It returns nil if there is no such window.
-func (s *Store) Of(id, last string) *spec.Trend {
+func (s *Store) Get(id, last string) *spec.Trend {
 	i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == last })
 	if i < 0 {
 		return nil

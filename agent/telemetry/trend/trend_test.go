@@ -55,7 +55,7 @@ func TestTrendsInSteps(t *testing.T) {
 		refusing.Refused, refusing.Behind, refusing.Settled = 3, 700, 0
 		time.Sleep(trend.Step)
 		s.Add("p", time.Now(), refusing)
-		got := s.Of("p", spec.Last15Minutes)
+		got := s.Get("p", spec.Last15Minutes)
 		for _, c := range []struct{ what, got, want string }{
 			{"records", show(got.Records), "1 2 4 8"},
 			{"bytes", show(got.Bytes), "100 200 400 800"},
@@ -74,14 +74,14 @@ func TestTrendsInSteps(t *testing.T) {
 			t.Errorf("steps of %d seconds, %d of them, from %v", got.Step, len(got.Records), got.From)
 		}
 		follow(s, "p", 8, 8, 8) // into the next minute
-		hour, day := s.Of("p", spec.LastHour), s.Of("p", spec.LastDay)
+		hour, day := s.Get("p", spec.LastHour), s.Get("p", spec.LastDay)
 		if show(hour.Records) != "5.172 8" || show(hour.Refused) != "3 0" || show(hour.Lag) != "2 2" {
 			t.Errorf("minutes are %q, refused %q, lag %q", show(hour.Records), show(hour.Refused), show(hour.Lag))
 		}
 		if show(day.Records) != "5.571" || len(day.Records) != 144 || day.Step != 600 {
 			t.Errorf("the day is %q, with %d steps of %d seconds", show(day.Records), len(day.Records), day.Step)
 		}
-		if s.Of("p", "2h") != nil || show(s.Of("other", spec.LastHour).Records) != "" {
+		if s.Get("p", "2h") != nil || show(s.Get("other", spec.LastHour).Records) != "" {
 			t.Error("there is an unknown window, or an unknown pipeline has values")
 		}
 	})
@@ -95,26 +95,26 @@ func TestTrendsWithGaps(t *testing.T) {
 		follow(s, "p", 1, 2)
 		time.Sleep(30 * time.Second)
 		follow(s, "p", 3, 4)
-		if got := show(s.Of("p", spec.Last15Minutes).Records); got != "1 2 - - - 3 4" {
+		if got := show(s.Get("p", spec.Last15Minutes).Records); got != "1 2 - - - 3 4" {
 			t.Errorf("with a gap it is %q", got)
 		}
 		s.Add("p", time.Now().Add(-20*time.Second), second(9))
 		time.Sleep(10 * time.Second)
-		if got := strings.TrimRight(show(s.Of("p", spec.Last15Minutes).Records), " -"); got != "1 2 - - 9" {
+		if got := strings.TrimRight(show(s.Get("p", spec.Last15Minutes).Records), " -"); got != "1 2 - - 9" {
 			t.Errorf("with a clock that was set back it is %q", got)
 		}
 		time.Sleep(20 * time.Minute)
-		if got := show(s.Of("p", spec.Last15Minutes).Records); got != "" {
+		if got := show(s.Get("p", spec.Last15Minutes).Records); got != "" {
 			t.Errorf("after 20 minutes it is %q", got)
 		}
 		follow(s, "p", 7)
-		if got := show(s.Of("p", spec.Last15Minutes).Records); got != "7" {
+		if got := show(s.Get("p", spec.Last15Minutes).Records); got != "7" {
 			t.Errorf("after a long gap it is %q", got)
 		}
 		for range 300 {
 			follow(s, "p", 5)
 		}
-		if got := show(s.Of("p", spec.Last15Minutes).Records); got != strings.TrimSpace(strings.Repeat("5 ", 90)) {
+		if got := show(s.Get("p", spec.Last15Minutes).Records); got != strings.TrimSpace(strings.Repeat("5 ", 90)) {
 			t.Errorf("after 50 minutes it is %q", got)
 		}
 	})
@@ -137,16 +137,16 @@ func TestTrendsOfDestinations(t *testing.T) {
 		add("a")
 		add("b", "a")
 		add("b")
-		got := s.Of("p", spec.Last15Minutes).Destinations
+		got := s.Get("p", spec.Last15Minutes).Destinations
 		if len(got) != 2 || show(got["a"]) != "1 1 2 -" || show(got["b"]) != "1 1" {
 			t.Errorf("a is %q, b is %q", show(got["a"]), show(got["b"]))
 		}
 		add("c", "d", "e", "f", "g", "h", "i", "j", "k")
-		got = s.Of("p", spec.Last15Minutes).Destinations
+		got = s.Get("p", spec.Last15Minutes).Destinations
 		if len(got) != 8 || got["k"] != nil || got["a"] != nil || show(got["j"]) != "8" {
 			t.Errorf("%d have values, j %q", len(got), show(got["j"]))
 		}
-		if got := s.Of("p", spec.LastDay); show(got.Records) != "1" || show(got.Destinations["c"]) != "0.2" {
+		if got := s.Get("p", spec.LastDay); show(got.Records) != "1" || show(got.Destinations["c"]) != "0.2" {
 			t.Errorf("the day is %q, of c %q", show(got.Records), show(got.Destinations["c"]))
 		}
 	})
@@ -189,15 +189,15 @@ func TestTrendsSurviveARestart(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		s, _ = stored(t, dir, "p", "deleted")
 		follow(s, "p", 4)
-		if got := show(s.Of("p", spec.Last15Minutes).Records); got != "1 2 3 - - 4" {
+		if got := show(s.Get("p", spec.Last15Minutes).Records); got != "1 2 3 - - 4" {
 			t.Errorf("the quarter of an hour is %q", got)
 		}
 		// The minute has the measurements from before the restart and after it.
-		if got := show(s.Of("p", spec.LastHour).Records); got != "2.5" {
+		if got := show(s.Get("p", spec.LastHour).Records); got != "2.5" {
 			t.Errorf("the hour is %q", got)
 		}
 		for _, id := range []string{"gone", "deleted"} {
-			if got := show(s.Of(id, spec.LastHour).Records); got != "" {
+			if got := show(s.Get(id, spec.LastHour).Records); got != "" {
 				t.Errorf("the pipeline %s has %q", id, got)
 			}
 		}
@@ -262,7 +262,7 @@ func TestADamagedFileIsNotUsed(t *testing.T) {
 			if err := again.Load(func(string) bool { return true }); err == nil {
 				t.Error("a damaged file was read")
 			}
-			if got := show(again.Of("p", spec.Last15Minutes).Records); got != "" {
+			if got := show(again.Get("p", spec.Last15Minutes).Records); got != "" {
 				t.Errorf("of a damaged file there is %q", got)
 			}
 		}
@@ -310,7 +310,7 @@ func TestTrendsAreSmall(t *testing.T) {
 		}
 		each := (heap() - before) / n
 		for i := range n {
-			got := s.Of(fmt.Sprint("p", i), spec.Last15Minutes).Records
+			got := s.Get(fmt.Sprint("p", i), spec.Last15Minutes).Records
 			for j, v := range got[len(got)-62:] {
 				if want := float64(1000 + i*j); v != nil && math.Abs(*v-want) > want*0.002 {
 					t.Fatalf("%v is kept as %v", want, *v)

@@ -45,7 +45,7 @@ var writtenSite = sync.OnceValues(func() (map[string]string, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	p := &cli.Program{Stdout: io.Discard, Stderr: os.Stderr, Version: "v1.2.3",
-		Parts: cli.Parts{Site: docs.Of, Docs: tools.Docs}}
+		Parts: cli.Parts{Site: docs.Site, Docs: tools.Docs}}
 	if code := cli.Run(context.Background(), p, []string{"docs", dir}); code != 0 {
 		return nil, fmt.Errorf("conduit docs ends with %d", code)
 	}
@@ -191,7 +191,7 @@ func TestStartPage(t *testing.T) {
 func TestMarkupInPagesIsText(t *testing.T) {
 	const markup = "v1\n\n<div onclick=\"x\">\n\n<b>bold</b> ![image](x.png) [script](javascript:alert(1))\n"
 	command := &ffcli.Command{Subcommands: []*ffcli.Command{{Name: "<i>"}, {Name: "`a` [b](c.md)"}, {Name: "a b"}}}
-	site, err := docs.Of(command, markup, func(*ffcli.Command) string { return "<pre>\n" })()
+	site, err := docs.Site(command, markup, func(*ffcli.Command) string { return "<pre>\n" })()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (e *examination) agent(ctx context.Context) {
 	if a, err := r.Client.Agent(ctx); err == nil && OnThisMachine(&a) {
 		e.pid = a.PID
 	}
-	if follows := r.Follows(ctx); Elsewhere(follows, e.config.Pipelines.Path) {
+	if follows := r.FollowedDirectory(ctx); FollowsAnother(follows, e.config.Pipelines.Path) {
 		e.add("agent", Warning, "run doctor in the agent's working directory, or name its settings with --config.path",
 			"the agent watches %s, but the checked files are in %s", follows, e.config.Pipelines.Path)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// Follows returns the directory of the pipeline files that the agent follows, "" when it is unknown: for example, the
-// agent is on another machine, or belongs to another user.
-func (r *Remote) Follows(ctx context.Context) string {
+// FollowedDirectory returns the directory of the pipeline files that the agent follows, "" when it is unknown: for
+// example, the agent is on another machine, or belongs to another user.
+func (r *Remote) FollowedDirectory(ctx context.Context) string {
 	a, err := r.Client.Agent(ctx)
 	if err != nil || !OnThisMachine(&a) {
 		return ""
@@ -43,8 +43,8 @@ func OnThisMachine(a *rest.Agent) bool {
 
 func procDir(pid int) string { return "/proc/" + strconv.Itoa(pid) }
 
-// Elsewhere reports whether there is a directory of pipeline files here, and the agent follows another one.
-func Elsewhere(follows, here string) bool {
+// FollowsAnother reports whether there is a directory of pipeline files here, and the agent follows another one.
+func FollowsAnother(follows, here string) bool {
 	there, err := os.Stat(follows)
 	if follows == "" || err != nil {
 		return false
@@ -53,8 +53,8 @@ func Elsewhere(follows, here string) bool {
 	return err == nil && info.IsDir() && !os.SameFile(info, there)
 }
 
-// Here returns path relative to the current directory, if it is inside.
-func Here(path string) string {
+// RelativeToHere returns path relative to the current directory, if it is inside.
+func RelativeToHere(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {
 		return path

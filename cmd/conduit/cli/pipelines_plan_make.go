@@ -136,12 +136,12 @@ func (m *planMaker) ask(ctx context.Context, request spec.PlanRequest, paths []s
 
 // follow records the directory of the agent's files, and warns when files in this directory are not used.
 func (m *planMaker) follow(ctx context.Context, r *Remote, paths []string) {
-	follows := r.Follows(ctx)
+	follows := r.FollowedDirectory(ctx)
 	if follows != "" {
-		m.dir = Here(follows)
+		m.dir = RelativeToHere(follows)
 	}
 	m.live = !slices.ContainsFunc(paths, func(path string) bool { return !within(follows, path) })
-	if len(paths) == 0 && !m.json && Elsewhere(follows, m.config.Pipelines.Path) {
+	if len(paths) == 0 && !m.json && FollowsAnother(follows, m.config.Pipelines.Path) {
 		here := terminal.Line(m.config.Pipelines.Path)
 		fmt.Fprintf(m.Stderr, "conduit: the agent at %s watches %s, not %s; for the files here: conduit pipelines "+
 			"plan %s\n",

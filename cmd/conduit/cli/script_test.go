@@ -55,7 +55,7 @@ func scripted(stdout, stderr io.Writer) *cli.Program {
 		Agent: fakeAgent,
 		Parts: cli.Parts{
 			Plugins: parts.Plugins(), References: parts.References(), Cluster: parts.Cluster(),
-			Exporter: parts.Exporter, Site: docs.Of, Docs: tools.Docs,
+			Exporter: parts.Exporter, Site: docs.Site, Docs: tools.Docs,
 			Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove, tools.MCP},
 			PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},
 		},

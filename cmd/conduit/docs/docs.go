@@ -9,8 +9,8 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 )
 
-// Of returns a function that generates the site for the commands below root, once, on the first call. Usage returns the
-// help of a command.
-func Of(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error) {
+// Site returns a function that generates the site for the commands below root, once, on the first call. Usage returns
+// the help of a command.
+func Site(root *ffcli.Command, version string, usage func(*ffcli.Command) string) func() (map[string][]byte, error) {
 	return sync.OnceValues(func() (map[string][]byte, error) { return build(root, version, usage) })
 }

@@ -80,8 +80,8 @@ func (s *Shape) Key() []int {
 	return key
 }
 
-// Of returns the shape of a captured table, or nil if the table is not captured.
-func (c *Capture) Of(table string) *Shape {
+// Shape returns the shape of a captured table, or nil if the table is not captured.
+func (c *Capture) Shape(table string) *Shape {
 	for _, s := range c.Tables {
 		if s.Active && s.Name == table {
 			return s
@@ -173,7 +173,7 @@ func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) 
 // capture creates the triggers of a table unless they exist and are up to date. If read is set, it schedules a run of
 // the table.
 func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bool) error {
-	old := c.Of(w.Name)
+	old := c.Shape(w.Name)
 	if old == nil || !slices.Equal(old.Columns, w.Columns) {
 		if old != nil {
 			there, err := c.triggers(ctx, conn, old)
@@ -290,7 +290,7 @@ func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 		func(rows *sql.Rows) error {
 			var r captureRun
 			err := rows.Scan(&r.Number, &r.Table)
-			if c.Of(r.Table) != nil {
+			if c.Shape(r.Table) != nil {
 				c.Runs = append(c.Runs, r)
 			}
 			return err

@@ -41,7 +41,7 @@ func rowid(t *Shape) string {
 
 // readRows returns the next rows of a run. done reports whether they are the last ones.
 func (s *Source) readRows(ctx context.Context, run captureRun) (records []record.Record, done bool, err error) {
-	t := s.captured.Of(run.Table)
+	t := s.captured.Shape(run.Table)
 	var after []string
 	if s.at.Run == run.Number {
 		after = s.at.Key
@@ -105,7 +105,7 @@ func (s *Source) finish(run captureRun, records []record.Record) {
 // version, may change the rowids.
 func (s *Source) unstable() []string {
 	for _, r := range s.captured.Runs {
-		if r.Number == s.at.Run && s.at.Key != nil && !strings.HasPrefix(order(s.captured.Of(r.Table))[0], `"`) {
+		if r.Number == s.at.Run && s.at.Key != nil && !strings.HasPrefix(order(s.captured.Shape(r.Table))[0], `"`) {
 			return []string{r.Table}
 		}
 	}

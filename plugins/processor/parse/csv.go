@@ -52,9 +52,9 @@ func (c *csv) compile() (parseFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.rest, c.reads = all.Of("*"), make([]texttype.Read, len(c.Columns))
+	c.rest, c.reads = all.Reader("*"), make([]texttype.Read, len(c.Columns))
 	for i, name := range c.Columns {
-		c.reads[i] = all.Of(name)
+		c.reads[i] = all.Reader(name)
 	}
 	return func(_ context.Context, v any, m *memory) (any, error) {
 		text, err := textOf(v)

@@ -85,7 +85,7 @@ func (x *grok) compile() (parseFunc, error) {
 		}
 		made := make(map[string]any, len(found))
 		for name, text := range found {
-			read := all.Of(name)
+			read := all.Reader(name)
 			v, err := read.Value(name, text)
 			if err != nil {
 				return nil, err

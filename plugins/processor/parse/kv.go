@@ -201,7 +201,7 @@ func (k *kv) addPair(made map[string]any, p pair) (err error) {
 	var v any
 	switch {
 	case !p.bare:
-		if v, err = k.types.Of(p.key).Value(p.key, p.value); err != nil {
+		if v, err = k.types.Reader(p.key).Value(p.key, p.value); err != nil {
 			return err
 		}
 	case k.Bare == "drop":

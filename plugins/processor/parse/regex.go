@@ -46,7 +46,7 @@ func (x *regex) compile() (parseFunc, error) {
 		if slices.Contains(names[:i], name) {
 			return nil, sdk.SettingError{Setting: "pattern", Message: texttype.Quoted(name) + " is the name of two groups"}
 		}
-		groups = append(groups, group{name, i, all.Of(name)})
+		groups = append(groups, group{name, i, all.Reader(name)})
 	}
 	if groups == nil {
 		return nil, sdk.SettingError{Setting: "pattern", Message: "it has no named group, such as (?P<id>[0-9]+)"}

@@ -106,7 +106,7 @@ func (a *address) query(text string, m *memory) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("its query: %w", err)
 		}
-		v, err := a.types.Of(key).Value(key, value)
+		v, err := a.types.Reader(key).Value(key, value)
 		if err != nil {
 			return nil, err
 		}

@@ -147,7 +147,7 @@ func (r *xmlReader) start(t xml.StartElement) error {
 		if err := r.memory.take(memberBytes + len(name) + len(a.Value)); err != nil {
 			return err
 		}
-		f := r.types.Of(name)
+		f := r.types.Reader(name)
 		v, err := f.Value(name, a.Value)
 		if err != nil {
 			return err
@@ -168,12 +168,12 @@ func (r *xmlReader) end() error {
 	switch {
 	case e.members == nil && text == "": // null
 	case e.members == nil:
-		f := r.types.Of(e.name)
+		f := r.types.Reader(e.name)
 		made, err = f.Value(e.name, text)
 	default:
 		made = e.members
 		if text != "" {
-			f := r.types.Of(r.Text)
+			f := r.types.Reader(r.Text)
 			var v any
 			if v, err = f.Value(r.Text, text); err == nil {
 				err = e.add(r.Text, v, "refuse")

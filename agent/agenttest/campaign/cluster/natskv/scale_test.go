@@ -83,7 +83,7 @@ func TestScale(t *testing.T) {
 	for id := range wanted {
 		owners := 0
 		for _, m := range s.members {
-			if m.Here(id) {
+			if m.RunsHere(id) {
 				owners++
 			}
 		}
