@@ -3,12 +3,12 @@ package sqlitefile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Lock keeps other processes away from a store. The kernel releases it when the process ends in any way; the file
@@ -28,12 +28,11 @@ func LockFile(path string) (*Lock, error) {
 	if missing != nil {
 		inherit(f.Name(), path)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%w by %s; stop it first, or set db.sqlite.path of this agent to another file",
-				ErrLocked,
-				holder(f))
+				ErrLocked, describe(holder(f)))
 		}
 		return nil, fmt.Errorf("cannot lock %q: %w", f.Name(), err)
 	}
@@ -44,12 +43,42 @@ func LockFile(path string) (*Lock, error) {
 	return l, nil
 }
 
-func holder(f *os.File) string {
-	text, _ := io.ReadAll(io.LimitReader(f, 32))
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-		return fmt.Sprintf("process %d", pid)
+// endTime is how long LockFile waits for a killed process to end.
+const endTime = 5 * time.Second
+
+// lock locks f. If a process that is ending has the lock, it waits until that process has ended, so that an agent can be
+// started right after another one was killed.
+func lock(f *os.File) error {
+	const pause = 10 * time.Millisecond
+	alive := 0 // consecutive looks at a holder that is not ending
+	for waited := time.Duration(0); ; waited += pause {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || waited > endTime {
+			return err
+		}
+		if alive++; isEnding(holder(f)) {
+			alive = 0
+		}
+		if alive == 2 { // in between, a killed process can look alive
+			return err
+		}
+		time.Sleep(pause)
 	}
-	return "another process"
+}
+
+// holder returns the id of the process that the lock file names, 0 for none.
+func holder(f *os.File) int {
+	text := make([]byte, 32)
+	n, _ := f.ReadAt(text, 0)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text[:n])))
+	return pid
+}
+
+func describe(pid int) string {
+	if pid == 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", pid)
 }
 
 func (l *Lock) write(text string) error {

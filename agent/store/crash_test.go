@@ -9,11 +9,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -103,6 +107,63 @@ func killAfter(t *testing.T, path string, n int) (last int) {
 		t.Fatalf("child ended after %d commits", last)
 	}
 	return last
+}
+
+// TestLockOfAnEndingProcess locks a store whose lock another process has: a process that is ending releases it soon, and
+// is waited for; any other process is not.
+func TestLockOfAnEndingProcess(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("only Linux tells whether a process is ending")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "conduit.db")
+	gone := child(t, "open", path+"1")
+	must(t, gone.Run())
+	killed := child(t, "commit", path+"2")
+	must(t, killed.Start())
+	must(t, killed.Process.Kill())
+	t.Cleanup(func() { _ = killed.Wait() }) // until then, it is a zombie
+	const pause = 10 * time.Millisecond
+	for _, holder := range []struct {
+		name     string
+		pid      int
+		releases bool
+		least    time.Duration // for which LockFile waits
+		most     time.Duration
+	}{
+		{"a process that is gone", gone.Process.Pid, true, pause, pause},
+		{"a killed process", killed.Process.Pid, true, pause, pause},
+		{"a killed process that does not end", killed.Process.Pid, false, 5 * time.Second, 6 * time.Second},
+		{"a process that runs", os.Getpid(), false, pause, pause},
+		{"an unknown process", 0, false, pause, pause},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, err := os.Create(path + ".lock")
+			must(t, err)
+			defer f.Close()
+			must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+			if holder.pid > 0 {
+				fmt.Fprintln(f, holder.pid)
+			}
+			began, ended := time.Now(), make(chan error, 1)
+			go func() {
+				lock, err := sqlitefile.LockFile(path)
+				if err == nil {
+					err = lock.Release()
+				}
+				ended <- err
+			}()
+			synctest.Wait() // it has tried once
+			if holder.releases {
+				must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
+			}
+			err = <-ended
+			if waited := time.Since(began); waited < holder.least || waited > holder.most ||
+				(err == nil) != holder.releases || err != nil && !errors.Is(err, store.ErrLocked) {
+				t.Errorf("%s: %v after %v", holder.name, err, waited)
+			}
+		})
+	}
 }
 
 func TestSecondProcessIsRefused(t *testing.T) {
