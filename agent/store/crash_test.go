@@ -131,8 +131,8 @@ func TestLockOfAnEndingProcess(t *testing.T) {
 		least    time.Duration // for which LockFile waits
 		most     time.Duration
 	}{
-		{"a process that is gone", gone.Process.Pid, true, pause, pause},
-		{"a killed process", killed.Process.Pid, true, pause, pause},
+		{"a process that is gone", gone.Process.Pid, true, 3 * pause, 4 * pause},
+		{"a killed process", killed.Process.Pid, true, 3 * pause, 4 * pause},
 		{"a killed process that does not end", killed.Process.Pid, false, 5 * time.Second, 6 * time.Second},
 		{"a process that runs", os.Getpid(), false, pause, pause},
 		{"an unknown process", 0, false, pause, pause},
@@ -155,6 +155,7 @@ func TestLockOfAnEndingProcess(t *testing.T) {
 			}()
 			synctest.Wait() // it has tried once
 			if holder.releases {
+				time.Sleep(3 * pause)
 				must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
 			}
 			err = <-ended
