@@ -16,6 +16,9 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 	if v.Instead == 0 {
 		p.update(func(s *spec.State) {
 			s.LastAttempt = &spec.Attempt{Generation: v.Generation, At: time.Now(), Error: err.Error()}
+			if staged := Staged(nil); errors.As(err, &staged) {
+				s.LastAttempt.Stage, _, _ = staged.Stage()
+			}
 		})
 	}
 	good := p.State.LastGood

@@ -696,8 +696,12 @@ func TestLoopBlamesTheStage(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.plant.with(func() { w.plant.badStart["1"] = err })
 				w.declare(pipeline("p", "1"))
-				if s := w.state("recovering gen=0 tried=1!").Stall; s == nil || s.Reason != reason || s.Stage != "p:in" {
+				state := w.state("recovering gen=0 tried=1!")
+				if s := state.Stall; s == nil || s.Reason != reason || s.Stage != "p:in" {
 					t.Errorf("stall: %+v", s)
+				}
+				if state.LastAttempt.Stage != "p:in" {
+					t.Errorf("attempt: %+v", state.LastAttempt)
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -117,7 +118,8 @@ func (o observation) applied() Condition {
 	case want == StatusStopped:
 		c.Reason, c.Message = "InProgress", "the pipeline is stopping"+o.override()
 	case o.declaredRuns() && o.s.Stale():
-		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.stale(), o.d.Owner.Path, o.d.Owner.Line
+		c.Reason, c.Message = "UpdateFailed", o.stale()
+		o.locate(&c, "")
 	case o.declaredRuns():
 		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d is running%s",
 			o.d.Generation, o.override())
@@ -125,13 +127,33 @@ func (o observation) applied() Condition {
 			c.LastTransitionTime = a.At
 		}
 	case o.s.Phase == PhaseRecovering, o.s.Phase == PhaseDegraded:
-		c.Reason, c.Message, c.File, c.Line = "Failed", o.s.Error, o.d.Owner.Path, o.d.Owner.Line
+		c.Reason, c.Message = "Failed", o.s.Error
+		if o.s.Stall != nil && o.s.Stall.Generation == o.d.Generation {
+			o.locate(&c, o.s.Stall.Stage)
+		} else {
+			o.locate(&c, "")
+		}
 	case o.failed():
-		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
+		c.Reason, c.Message = "UpdateFailed", o.s.LastAttempt.Error
+		o.locate(&c, o.s.LastAttempt.Stage)
 	default:
 		c.Reason, c.Message = "InProgress", fmt.Sprintf("generation %d has not started yet", o.d.Generation)
 	}
 	return c
+}
+
+// locate sets the place in the declaring file of a connector of the declared version, or of the pipeline if stage is
+// none of them.
+func (o observation) locate(c *Condition, stage string) {
+	c.File, c.Line = o.d.Owner.Path, o.d.Owner.Line
+	p := &o.d.Pipeline
+	i := slices.IndexFunc(p.Connectors, func(c Connector) bool { return p.QualifiedID(c.ID) == stage })
+	if i < 0 {
+		return
+	}
+	if m, ok := o.d.Owner.Places.Mark("/connectors/" + strconv.Itoa(i)); ok {
+		c.Line, c.Column = m.Line, m.Column
+	}
 }
 
 // ready compares with the last known good version, which is the running version after its probation.
@@ -176,8 +198,8 @@ func (o observation) rolledBack() Condition {
 	c := Condition{Type: ConditionRolledBack, Status: ConditionFalse, Reason: "NotRolledBack",
 		ObservedGeneration: o.seen()}
 	if o.replaced() {
-		c.Status, c.Reason, c.Message, c.File, c.Line = ConditionTrue, "UpdateFailed",
-			o.replacement()+": "+o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
+		c.Status, c.Reason, c.Message = ConditionTrue, "UpdateFailed", o.replacement()+": "+o.s.LastAttempt.Error
+		o.locate(&c, o.s.LastAttempt.Stage)
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // When the state began, and when the version was tried.
@@ -206,5 +207,46 @@ func TestFailure(t *testing.T) {
 	}
 	if s := spec.Failure(nil, "", "", false, "why", first); s.Reason != "PipelineFailed" {
 		t.Errorf("of no stage: %+v", s)
+	}
+}
+
+// The failure of a connector is shown at its place in the file, and any other failure at the place of the pipeline.
+func TestFailuresNameTheConnector(t *testing.T) {
+	attempt := func(stage string) spec.State {
+		return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastGood: &spec.LastGood{Generation: 1},
+			LastAttempt: &spec.Attempt{Generation: 2, Error: "no", Stage: stage}}
+	}
+	failed := func(generation int64, stage string) spec.State {
+		return spec.State{Phase: spec.PhaseRecovering, Error: "no", Stall: &spec.Stall{Generation: generation, Stage: stage}}
+	}
+	for name, tt := range map[string]struct {
+		state spec.State
+		want  string // the place
+	}{
+		"a destination cannot be opened": {failed(2, "p:out"), "p.yaml:9:7"},
+		"a source cannot be opened":      {failed(2, "p:in"), "p.yaml:5:7"},
+		"processors of the pipeline":     {failed(2, "p"), "p.yaml:3:0"},
+		"a connector without a place":    {failed(2, "p:hidden"), "p.yaml:3:0"},
+		"of another version":             {failed(1, "p:out"), "p.yaml:3:0"},
+		"an update of a source":          {attempt("p:in"), "p.yaml:5:7"},
+		"an update of unknown cause":     {attempt(""), "p.yaml:3:0"},
+	} {
+		d := &spec.Declaration{Generation: 2, Pipeline: spec.Pipeline{ID: "p", Status: spec.StatusRunning,
+			Connectors: []spec.Connector{{ID: "in"}, {ID: "out"}, {ID: "hidden"}}}, Owner: spec.Owner{
+			Kind: spec.OwnerFile, Path: "p.yaml", Line: 3, Places: spec.PlacesOf(map[string]yamldoc.Mark{
+				"/connectors/0": {Line: 5, Column: 7}, "/connectors/1": {Line: 9, Column: 7}})}}
+		shown := 0
+		for _, c := range spec.Conditions(d, &tt.state, nil, nil) {
+			if c.Type != spec.ConditionApplied && c.Type != spec.ConditionRolledBack || c.Message == "" {
+				continue
+			}
+			shown++
+			if got := fmt.Sprintf("%s:%d:%d", c.File, c.Line, c.Column); got != tt.want {
+				t.Errorf("%s: %s at %s, want %s", name, c.Type, got, tt.want)
+			}
+		}
+		if shown == 0 {
+			t.Errorf("%s: nothing says that it failed", name)
+		}
 	}
 }

@@ -142,6 +142,7 @@ type Attempt struct {
 	Generation int64     `json:"generation"`
 	At         time.Time `json:"at"`
 	Error      string    `json:"error,omitempty"`
+	Stage      string    `json:"stage,omitempty"` // qualified id of the connector that failed, if one did
 }
 
 // LastGood is the last version of a pipeline that passed its probation. Until then the first version that ran counts,
