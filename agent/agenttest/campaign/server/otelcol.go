@@ -21,6 +21,26 @@ type OTelCollector struct {
 // "otlp_grpc: {endpoint: HOST:PORT}", and this name.
 func StartOTelCollector(t testing.TB, exporter, name string) *OTelCollector {
 	t.Helper()
+	return startOTelCollector(t, exporter, name, "")
+}
+
+// StartOTelCollectorTLS is StartOTelCollector for a collector with a certificate of the authority, which requires one of
+// its clients.
+func StartOTelCollectorTLS(t testing.TB, exporter, name string, authority *network.Authority) *OTelCollector {
+	t.Helper()
+	dir := Dir(t)
+	cert, key := authority.Pair(t)
+	for file, text := range map[string]string{"cert": cert, "key": key, "ca": authority.PEM} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return startOTelCollector(t, exporter, name,
+		fmt.Sprintf(", tls: {cert_file: %[1]s/cert, key_file: %[1]s/key, client_ca_file: %[1]s/ca}", dir))
+}
+
+func startOTelCollector(t testing.TB, exporter, name, encryption string) *OTelCollector {
+	t.Helper()
 	c := &OTelCollector{GRPC: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t)),
 		HTTP: fmt.Sprintf("127.0.0.1:%d", network.FreePort(t))}
 	dir := Dir(t)
@@ -28,13 +48,13 @@ func StartOTelCollector(t testing.TB, exporter, name string) *OTelCollector {
 	pipeline := fmt.Sprintf("{receivers: [otlp], exporters: [%s]}", name)
 	config := fmt.Sprintf(`receivers:
   otlp:
-    protocols: {grpc: {endpoint: %q}, http: {endpoint: %q}}
+    protocols: {grpc: {endpoint: %[1]q%[3]s}, http: {endpoint: %[2]q%[3]s}}
 exporters:
-  %s
+  %[4]s
 service:
   telemetry: {metrics: {level: none}}
-  pipelines: {logs: %[4]s, metrics: %[4]s, traces: %[4]s}
-`, c.GRPC, c.HTTP, exporter, pipeline)
+  pipelines: {logs: %[5]s, metrics: %[5]s, traces: %[5]s}
+`, c.GRPC, c.HTTP, encryption, exporter, pipeline)
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
