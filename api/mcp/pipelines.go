@@ -42,7 +42,7 @@ type pipelineLine struct {
 	ID                string     `json:"id"`
 	Phase             spec.Phase `json:"phase"`
 	Cause             string     `json:"cause,omitempty"`
-	Wanted            string     `json:"wanted"`
+	Desired           string     `json:"desired"`
 	Owner             string     `json:"owner"`
 	Generation        int64      `json:"generation"`
 	RunningGeneration int64      `json:"runningGeneration,omitempty"`
@@ -68,7 +68,7 @@ func listPipelines(ctx context.Context, c *client.Client, in listing) (any, erro
 			continue
 		}
 		found = append(found, pipelineLine{ID: s.ID, Phase: phaseOf(s), Cause: cause(s),
-			Wanted: string(cmp.Or(s.Override, s.Declared)), Owner: ownerText(&s.Owner), Generation: s.Generation,
+			Desired: string(cmp.Or(s.Override, s.Declared)), Owner: ownerText(&s.Owner), Generation: s.Generation,
 			RunningGeneration: s.State.RunningGeneration, Since: s.State.Since})
 	}
 	return paged(found, limited(in.Limit, 100, 1000), func(last pipelineLine) string {

@@ -173,13 +173,13 @@ func moment(name, text string) (at time.Time, err error) {
 	return at, nil
 }
 
-type letter struct {
+type deadLetterID struct {
 	Pipeline string `json:"pipeline" jsonschema:"id of the pipeline"`
 	ID       int64  `json:"id" jsonschema:"number of the dead letter"`
 	part
 }
 
-func deadLetter(ctx context.Context, c *client.Client, in letter) (any, error) {
+func deadLetter(ctx context.Context, c *client.Client, in deadLetterID) (any, error) {
 	l, err := c.DeadLetter(ctx, in.Pipeline, strconv.FormatInt(in.ID, 10))
 	if err != nil {
 		return nil, err

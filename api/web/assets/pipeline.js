@@ -9,7 +9,7 @@ import { inspector } from './inspector.js';
 import { declaration } from './editor.js';
 import { dryRun } from './dryrun.js';
 import { why } from './fleet.js';
-import { deadLetters } from './dead_letters.js';
+import { deadLetters } from './deadletters.js';
 import { position } from './position.js';
 import { logs } from './logs.js';
 import { trends } from './trend.js';
