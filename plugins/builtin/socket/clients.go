@@ -124,7 +124,9 @@ func (c *clients) add(one *client) (missing []*group) {
 // send sends the messages to the client.
 func (one *client) send(ctx context.Context, g *group) error {
 	end, err := one.Send(ctx, g.messages)
-	one.ends[g] = end
+	if err == nil {
+		one.ends[g] = end
+	}
 	return err
 }
 
@@ -224,9 +226,11 @@ func (c *clients) receivers(g *group) (all []*client, ends []int64, joined <-cha
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.connected {
-		ends = append(ends, one.ends[g])
+		if end, sent := one.ends[g]; sent {
+			all, ends = append(all, one), append(ends, end)
+		}
 	}
-	return slices.Clone(c.connected), ends, c.joined.Next()
+	return all, ends, c.joined.Next()
 }
 
 // settle removes the clients that failed, and reports whether g is written.
