@@ -316,11 +316,11 @@ func budget(shared *backpressure.Shared) int {
 	if !shared.Strict {
 		return 0
 	}
-	return max(int(shared.Bytes), leastBudget)
+	return max(int(shared.Bytes), minBudget)
 }
 
-// leastBudget is large enough for usual records on the smallest hosts.
-const leastBudget = 8 << 20
+// minBudget is large enough for usual records on the smallest hosts.
+const minBudget = 8 << 20
 
 // buffers returns a function that returns the memory account for the buffers of a connector instance.
 func buffers(shared *backpressure.Shared) func(plugin string) sdk.Buffer {

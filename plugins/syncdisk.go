@@ -6,16 +6,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// mostDirty is the default of MostDirty.
-const mostDirty = 32 << 20
+// maxDirty is the default of MostDirty.
+const maxDirty = 32 << 20
 
-// leastTogether is the lowest number of files for which one sync of the whole disk is cheaper than a sync of each file.
-const leastTogether = 8
+// minTogether is the lowest number of files for which one sync of the whole disk is cheaper than a sync of each file.
+const minTogether = 8
 
 // syncAll syncs every member once, for all its jobs.
 func (g *SyncGroup) syncAll(jobs []syncJob) {
 	results := make(map[SyncMember]error, len(jobs))
-	if len(jobs) >= leastTogether {
+	if len(jobs) >= minTogether {
 		g.syncTogether(jobs, results)
 	}
 	for i := range jobs {
@@ -44,7 +44,7 @@ func (g *SyncGroup) syncTogether(jobs []syncJob, results map[SyncMember]error) {
 		}
 	}
 	errs := make([]error, len(files))
-	if len(files) < leastTogether || !syncWhole(files, errs, cmp.Or(g.MostDirty, mostDirty)) {
+	if len(files) < minTogether || !syncWhole(files, errs, cmp.Or(g.MostDirty, maxDirty)) {
 		syncEach(files, errs)
 	}
 	for i, m := range members {

@@ -2,8 +2,8 @@ package deadletter
 
 import "time"
 
-// leastClockJump is the smallest change that counts as setting the clock. Smaller ones are gradual corrections.
-const leastClockJump = time.Minute
+// minClockJump is the smallest change that counts as setting the clock. Smaller ones are gradual corrections.
+const minClockJump = time.Minute
 
 // clockStart is the origin of the monotonic clock.
 var clockStart = time.Now()
@@ -42,7 +42,7 @@ func (w *HostClock) Compare() (now time.Time, jump, since time.Duration) {
 	if !w.begun {
 		w.begun, w.first, w.ahead = true, running, ahead
 	}
-	if jump = ahead - w.ahead; jump.Abs() < leastClockJump {
+	if jump = ahead - w.ahead; jump.Abs() < minClockJump {
 		jump = 0
 	}
 	w.ahead = ahead

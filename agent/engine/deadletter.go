@@ -47,8 +47,8 @@ func (l *DeadLetter) Enveloped() record.Record {
 	}
 }
 
-// mostEscaped is the maximum size in bytes of the JSON form of a record that Escaped keeps.
-const mostEscaped = 256 << 10
+// maxEscaped is the maximum size in bytes of the JSON form of a record that Escaped keeps.
+const maxEscaped = 256 << 10
 
 // Escaped returns the record of a dead letter in a form for destinations that refuse the form of Enveloped because of
 // a character, a number or the depth of a value. All text is visible ASCII; the record is its JSON form in base64, in
@@ -57,7 +57,7 @@ func (l *DeadLetter) Escaped() record.Record {
 	after := map[string]any{"error": visible(l.Err.Error()), "refusedBy": visible(l.RefusedBy),
 		"source": visible(l.SourceID)}
 	body := l.Record.Encodable()
-	if text, err := record.AppendJSON(nil, &body); err == nil && len(text) <= mostEscaped {
+	if text, err := record.AppendJSON(nil, &body); err == nil && len(text) <= maxEscaped {
 		after["recordBase64"] = base64.StdEncoding.EncodeToString(text)
 	}
 	return l.standIn(after)

@@ -22,7 +22,7 @@ type parts struct {
 const (
 	partBytes  = 16 << 20
 	partGrowth = 16 // maximum growth of a part over the one before
-	mostPart   = 1 << 16
+	maxPart    = 1 << 16
 	tooMuch    = 4 * partBytes // counted as the output of a part that was too large
 )
 
@@ -35,7 +35,7 @@ func (p *parts) next(n int) int {
 // passed adjusts the size of parts to the output of a part of n records.
 func (p *parts) passed(n int) {
 	each := max(1, int(p.made.Load())/n, int(p.branch.Load()))
-	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), mostPart)
+	p.size = min(max(1, partBytes/each), max(n*partGrowth, p.size), maxPart)
 }
 
 // tooMany records that the processors split the current part: its output is too large.

@@ -179,7 +179,7 @@ func (a *attempt) account(n int) {
 func (a *attempt) waitForRoom() (stopped bool, err error) {
 	for {
 		a.mu.Lock()
-		room := a.count == 0 || a.count < mostRecords && a.bytes < mostBytes || int64(a.count) < a.batching.Size
+		room := a.count == 0 || a.count < maxRecords && a.bytes < maxBytes || int64(a.count) < a.batching.Size
 		a.mu.Unlock()
 		switch {
 		case a.ctx.Err() != nil:

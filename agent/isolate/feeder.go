@@ -16,13 +16,13 @@ import (
 const (
 	// Bounds of the records on their way to the real destination. A batch may be larger, and a destination that gathers
 	// records gets as many as it gathers.
-	mostRecords = 16 << 10
-	mostBytes   = 8 << 20
+	maxRecords = 16 << 10
+	maxBytes   = 8 << 20
 	// stopTimeout is how long the real destination may take to settle the records on their way, and to be torn down,
 	// when the feeder stops. It gets unsettled records again.
 	stopTimeout = 5 * time.Second
-	// mostDelay bounds the time between two attempts.
-	mostDelay = time.Minute
+	// maxDelay bounds the time between two attempts.
+	maxDelay = time.Minute
 )
 
 // feeder writes the records of a log to the real destination.
@@ -111,7 +111,7 @@ func (f *feeder) failed(err error) time.Duration {
 	if f.err = err; first {
 		f.since = time.Now()
 	}
-	wait := min(f.Delay(f.failures), mostDelay)
+	wait := min(f.Delay(f.failures), maxDelay)
 	f.state, f.retryAt = spec.BacklogRetrying, time.Now().Add(wait)
 	f.mu.Unlock()
 	f.Log.Warn("an isolated destination failed, trying again", "connector", f.ID, "retry_in", wait.String(), "err", err)

@@ -70,8 +70,8 @@ type Report struct {
 	AgentLog string    `json:"agentLog,omitempty"`
 }
 
-// mostRepeated is the maximum number of records that a crash may repeat: those that may be outstanding.
-const mostRepeated = 1 << 17
+// maxRepeated is the maximum number of records that a crash may repeat: those that may be outstanding.
+const maxRepeated = 1 << 17
 
 // Run tests the promises until all kills are done or the time is over.
 func Run(ctx context.Context, o Options) (*Report, error) {
@@ -128,8 +128,8 @@ func (c *campaign) judge() error {
 		if f.Rewinds > hard {
 			broken(f, "the stream went back %d times with %d faults that may make it do so", f.Rewinds, hard)
 		}
-		if f.Longest > mostRepeated {
-			broken(f, "%d records in a row are repeated, at most %d may be", f.Longest, mostRepeated)
+		if f.Longest > maxRepeated {
+			broken(f, "%d records in a row are repeated, at most %d may be", f.Longest, maxRepeated)
 		}
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// mostPipelines is the maximum number of pipelines proved at once: each connector is a process.
-const mostPipelines = 8
+// maxPipelines is the maximum number of pipelines proved at once: each connector is a process.
+const maxPipelines = 8
 
 // Note describes a part of a pipeline that is proved in another form, and the reason.
 type Note struct {
@@ -32,9 +32,9 @@ func replaced(
 	notes = []Note{}
 	for i := range pipelines {
 		p := pipelines[i].Clone()
-		if len(made) == mostPipelines {
+		if len(made) == maxPipelines {
 			notes = append(notes, Note{"pipeline " + p.ID,
-				fmt.Sprintf("left out: %d are proved at once; name the files to choose others", mostPipelines)})
+				fmt.Sprintf("left out: %d are proved at once; name the files to choose others", maxPipelines)})
 			continue
 		}
 		if p.Status != spec.StatusRunning {

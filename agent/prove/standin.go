@@ -109,8 +109,8 @@ func (s *source) object(format string, args ...any) error {
 }
 
 const (
-	tick     = 5 * time.Millisecond
-	mostRead = 256
+	tick    = 5 * time.Millisecond
+	maxRead = 256
 )
 
 // Read returns the records that are due.
@@ -118,9 +118,9 @@ func (s *source) Read(ctx context.Context) ([]record.Record, error) {
 	for {
 		due := int64(time.Since(s.began).Seconds()*s.settings.Rate) - s.sent
 		if due > 0 {
-			records := s.make(min(due, mostRead))
+			records := s.make(min(due, maxRead))
 			s.sent += int64(len(records))
-			if due > mostRead { // it does not catch up after a pause
+			if due > maxRead { // it does not catch up after a pause
 				s.sent, s.began = 0, time.Now()
 			}
 			return records, nil

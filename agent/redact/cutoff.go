@@ -12,8 +12,8 @@ import (
 // maxCuts bounds the marks in a text at which parts are looked up: the first maxCuts, and as many at the end.
 const maxCuts = 16
 
-// mostOfEscape bounds the bytes of an escape, such as \u00e4, that a cut may leave.
-const mostOfEscape = 6
+// maxOfEscape bounds the bytes of an escape, such as \u00e4, that a cut may leave.
+const maxOfEscape = 6
 
 // cutOff appends the parts of a text that begin a value before the mark of a cut, or end a value after it. at is as in
 // found.
@@ -32,12 +32,12 @@ func (r *Redactor) cutOff(all []span, text string, at []int) []span {
 				continue // many texts end with half of a short value
 			}
 			// A cut may have left a part of an escape next to the mark.
-			for k := range min(mostOfEscape, len(before)) {
+			for k := range min(maxOfEscape, len(before)) {
 				if n := overlap(before[:len(before)-k], value); n >= shortValue {
 					begin = longer(begin, span{m - k - n, m, reference})
 				}
 			}
-			for k := range min(mostOfEscape, len(behind)) {
+			for k := range min(maxOfEscape, len(behind)) {
 				if n := overlap(value, behind[k:]); n >= shortValue {
 					from := m + len(texts.CutMark)
 					end = longer(end, span{from, from + k + n, reference})

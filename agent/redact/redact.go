@@ -101,9 +101,9 @@ func (r *Redactor) Len() int {
 	return len(r.values)
 }
 
-// mostEscapes is the maximum number of decodings of a text that was escaped several times, such as an error with JSON
+// maxEscapes is the maximum number of decodings of a text that was escaped several times, such as an error with JSON
 // in a log.
-const mostEscapes = 4
+const maxEscapes = 4
 
 // Text returns text with values replaced by their references, including escaped values. Where several values match, it
 // replaces the longest.
@@ -114,7 +114,7 @@ func (r *Redactor) Text(text string) string {
 	found := r.cutOff(r.found(nil, text, nil), text, nil)
 	for _, e := range escapes {
 		decoded, at := text, []int(nil)
-		for range mostEscapes {
+		for range maxEscapes {
 			if strings.IndexByte(decoded, e.mark) < 0 {
 				break
 			}

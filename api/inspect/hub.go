@@ -31,6 +31,19 @@ type Memory interface {
 	Add(n int)
 }
 
+// Limits of sessions.
+const (
+	ringFrames   = 1024     // messages by which a session may be behind
+	ringBytes    = 8 << 20  // size of these messages
+	handOver     = 1000     // batches waiting to be encoded; the token buckets limit their size
+	manySessions = 4 * 1024 // of the server, whatever the limit of file descriptors
+	fewFiles     = 1024     // that the process may open if the system does not say
+	sessionBytes = 48 << 10 // memory of a session: stacks and connection buffers
+	// A record that is being encoded takes its own size, the JSON size, and the size of the buffer that was too
+	// small for the JSON.
+	encodingCopies = 4
+)
+
 // pollInterval is the time between two looks at what no session was shown, and whether the connector is gone.
 const pollInterval = 200 * time.Millisecond
 
@@ -101,7 +114,7 @@ func (h *Hub) Wait() { h.open.Wait() }
 
 // maxSessions returns the maximum number of sessions. Each holds a connection, and together they leave three quarters
 // of the file descriptors to the rest of the agent.
-func maxSessions(files uint64) int64 { return int64(min(mostSessions, files/4)) }
+func maxSessions(files uint64) int64 { return int64(min(manySessions, files/4)) }
 
 // files returns the maximum number of file descriptors of the process.
 func files() uint64 {

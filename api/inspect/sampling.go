@@ -7,23 +7,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits on the cost of inspection. All sessions of the server share them, so a thousand sessions take from a pipeline
-// no more than a few do: each sees less.
+// Sampling limits the cost of inspection. All sessions of the server share these limits, so a thousand sessions take from
+// a pipeline no more than a few do: each sees a smaller sample.
 const (
-	rateAlone     = 2000     // messages per second to a session that is alone
-	rateTogether  = 1000     // messages per second to all sessions together
-	rateLeast     = 1        // minimum of records per second that a connector shows
-	burst         = 1000     // records that it shows at once
-	bytesPerToken = 4 << 10  // bytes of a record that cost as much as another record
-	ringFrames    = 1024     // messages by which a session may be behind
-	ringBytes     = 8 << 20  // size of these messages
-	handOver      = 1000     // batches waiting to be encoded; the token buckets limit their size
-	mostSessions  = 4 * 1024 // of the server, whatever the limit of file descriptors
-	fewFiles      = 1024     // that the process may open if the system does not say
-	sessionBytes  = 48 << 10 // memory of a session: stacks and connection buffers
-	// A record that is being encoded takes its own size, the JSON size, and the size of the buffer that was too
-	// small for the JSON.
-	encodingCopies = 4
+	rateAlone     = 2000    // messages per second to a session that is alone
+	rateTogether  = 1000    // messages per second to all sessions together
+	rateLeast     = 1       // minimum of records per second that a connector shows
+	burst         = 1000    // records that it shows at once
+	bytesPerToken = 4 << 10 // bytes of a record that cost as much as another record
 )
 
 // recordBucket is a token bucket of records. A large record takes more than one token. The zero bucket is full.

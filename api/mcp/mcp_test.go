@@ -53,7 +53,7 @@ func served(t *testing.T, answers map[string]any) *sdk.ClientSession {
 	return connect(t, server.URL, "")
 }
 
-const mostBytes = 25 << 10 // of an answer
+const maxBytes = 25 << 10 // of an answer
 
 var quotedAfter = regexp.MustCompile(`with after \\?"([^"\\]+)`)
 
@@ -71,7 +71,7 @@ func TestLists(t *testing.T) {
 	arguments := map[string]any{"limit": 1000}
 	for {
 		text, failed := use(t, s, "list_pipelines", arguments)
-		if failed || len(text) > mostBytes || !strings.Contains(text, "<cause>") {
+		if failed || len(text) > maxBytes || !strings.Contains(text, "<cause>") {
 			t.Fatalf("error: %v, %d bytes: %.300s", failed, len(text), text)
 		}
 		var page struct {
@@ -107,7 +107,7 @@ func TestTexts(t *testing.T) {
 	got, arguments := "", map[string]any{}
 	for {
 		text, failed := use(t, s, "metrics", arguments)
-		if failed || len(text) > mostBytes {
+		if failed || len(text) > maxBytes {
 			t.Fatalf("error: %v, %d bytes: %.300s", failed, len(text), text)
 		}
 		next := offset.FindStringSubmatch(text)
@@ -132,7 +132,7 @@ func TestLongItems(t *testing.T) {
 	s := served(t, map[string]any{"/v1/pipelines/p/logs": []any{line(1, "first"), line(2, strings.Repeat("x", 1<<20)),
 		line(3, "last")}})
 	text, failed := use(t, s, "pipeline_logs", map[string]any{"id": "p"})
-	if failed || len(text) > mostBytes || !strings.Contains(text, "first") || !strings.Contains(text, "last") ||
+	if failed || len(text) > maxBytes || !strings.Contains(text, "first") || !strings.Contains(text, "last") ||
 		!strings.Contains(text, `"bytes":1048`) {
 		t.Errorf("error: %v, %d bytes: %.300s", failed, len(text), text)
 	}

@@ -184,8 +184,8 @@ func (d *standardDestination) writePart(ctx context.Context, records []record.Re
 	return ready, ready, refused
 }
 
-// leastDecoded is the number of bytes that the decoded records of a write may take in any case.
-const leastDecoded = 32 << 20
+// minDecoded is the number of bytes that the decoded records of a write may take in any case.
+const minDecoded = 32 << 20
 
 // convert decodes the raw parts of records that name their schema. If the settings switch off decoding, it encodes the
 // structured parts, because a source in the same process did not encode them. It converts a copy, because the records
@@ -199,7 +199,7 @@ func (d *standardDestination) convert(
 	}
 	copied, memory := false, 0
 	for i := range records {
-		if memory >= max(Budget(ctx)/4, leastDecoded) {
+		if memory >= max(Budget(ctx)/4, minDecoded) {
 			return records, i, nil
 		}
 		decode, encode := d.encoded(&records[i]), d.structured(&records[i])

@@ -25,7 +25,7 @@ type Limits struct {
 
 // The minimum size of a segment, and the minimum number of segments in a full log.
 const (
-	leastSegment = 64 << 10
+	minSegment   = 64 << 10
 	segmentParts = 16
 )
 
@@ -49,7 +49,7 @@ const dropInterval = 10 * time.Second
 func (r *retention) set(limits Limits) {
 	r.Limits = limits
 	if limits.Bytes > 0 {
-		r.segments.bytes = min(r.segments.bytes, max(limits.Bytes/segmentParts, leastSegment))
+		r.segments.bytes = min(r.segments.bytes, max(limits.Bytes/segmentParts, minSegment))
 	}
 	r.segments.age = limits.Age / segmentParts
 }

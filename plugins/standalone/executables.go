@@ -94,9 +94,8 @@ type file struct {
 }
 
 const (
-	parallel              = 4
-	defaultInterval       = time.Second
-	defaultSpecifyTimeout = 30 * time.Second
+	parallel        = 4
+	defaultInterval = time.Second
 )
 
 func (e *Executables) init() {

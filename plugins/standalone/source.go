@@ -225,7 +225,7 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 // limits returns the limits of a batch.
 func (s *Source) limits() record.Limits {
 	return record.Limits{Records: maxRecords, Metadata: record.MaxMetadata,
-		Memory: max(leastMemory, decodedFactor*s.client.maxReceive())}
+		Memory: max(minMemory, decodedFactor*s.client.maxReceive())}
 }
 
 // batch returns the leading records of the rest up to the first invalid one, and its error. It returns nil

@@ -23,5 +23,5 @@ const defaultMaxReceive = 16 << 20
 const (
 	maxRecords    = 8192
 	decodedFactor = 4 // memory of the records relative to the maximum message
-	leastMemory   = 1 << 20
+	minMemory     = 1 << 20
 )

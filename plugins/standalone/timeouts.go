@@ -2,13 +2,14 @@ package standalone
 
 import "time"
 
-// Default timeouts for a plugin; the Client may override them.
+// Default timeouts for a plugin; the Client, or Executables, may override them.
 const (
-	defaultStartTimeout = time.Minute
-	defaultCallTimeout  = time.Minute
-	teardownTimeout     = 65 * time.Second // plugins wait up to 60 s for their own readers
-	defaultStopTimeout  = 65 * time.Second
-	maxQuiet            = 2 * time.Second
+	defaultStartTimeout   = time.Minute
+	defaultSpecifyTimeout = 30 * time.Second
+	defaultCallTimeout    = time.Minute
+	teardownTimeout       = 65 * time.Second // plugins wait up to 60 s for their own readers
+	defaultStopTimeout    = 65 * time.Second
+	maxQuiet              = 2 * time.Second
 )
 
 // endTimeouts limit how long the host waits for a plugin that ends.

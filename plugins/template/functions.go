@@ -128,8 +128,8 @@ func deep(v reflect.Value) (most int) {
 	return most + 1
 }
 
-// mostWidth is the maximum width and precision in fmt.
-const mostWidth = 1_000_000
+// maxWidth is the maximum width and precision in fmt.
+const maxWidth = 1_000_000
 
 // formatted bounds printf by the widths in its format and by its explicit argument indexes. longest is the length of
 // the longest text in bytes.
@@ -151,9 +151,9 @@ func formatted(format string, longest int) (n float64) {
 		for _, c := range directive {
 			switch {
 			case c >= '0' && c <= '9':
-				width = min(mostWidth, 10*width+int(c-'0'))
+				width = min(maxWidth, 10*width+int(c-'0'))
 			case c == '*':
-				n += mostWidth
+				n += maxWidth
 			case c == '[':
 				n += float64(longest)
 			}

@@ -34,12 +34,12 @@ func directory(s *watch.Snapshot, retained []string, before spec.Directory) spec
 	return now
 }
 
-// mostNamed is the maximum number of files that a message names.
-const mostNamed = 5
+// maxNamed is the maximum number of files that a message names.
+const maxNamed = 5
 
 func massDeletion(retained []string) string {
-	names := strings.Join(retained[:min(len(retained), mostNamed)], ", ")
-	if more := len(retained) - mostNamed; more > 0 {
+	names := strings.Join(retained[:min(len(retained), maxNamed)], ", ")
+	if more := len(retained) - maxNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	return fmt.Sprintf("all pipeline files are missing (%s), so no pipeline is withdrawn until one appears; to "+

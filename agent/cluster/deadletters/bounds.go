@@ -49,22 +49,22 @@ func (b *bounds) enforce(ctx context.Context) {
 func (b *bounds) excess() (claim string, n int64) {
 	b.queues.mu.Lock()
 	defer b.queues.mu.Unlock()
-	var count, bytes, mostCount, mostBytes int64
+	var count, bytes, maxCount, maxBytes int64
 	var byCount, byBytes string
 	for id, q := range b.queues.byClaim {
 		n, size := q.total()
 		count, bytes = count+n, bytes+size
-		if n > mostCount {
-			mostCount, byCount = n, id
+		if n > maxCount {
+			maxCount, byCount = n, id
 		}
-		if size > mostBytes {
-			mostBytes, byBytes = size, id
+		if size > maxBytes {
+			maxBytes, byBytes = size, id
 		}
 	}
 	limits := b.local.Limits
 	switch {
 	case limits.Count > 0 && count > limits.Count:
-		return byCount, min(count-limits.Count, mostCount)
+		return byCount, min(count-limits.Count, maxCount)
 	case limits.Bytes > 0 && bytes > limits.Bytes:
 		n, size := b.queues.byClaim[byBytes].total()
 		return byBytes, min(max(1, n*(bytes-limits.Bytes)/size), n)

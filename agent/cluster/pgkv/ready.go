@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
-// leastVersion is the first server version with 64-bit transaction ids.
-const leastVersion = 130000
+// minVersion is the first server version with 64-bit transaction ids.
+const minVersion = 130000
 
 // wanted lists the columns of the table in the order of their names.
 const wanted = "expires_at timestamp with time zone, key text, revision bigint, state bytea, value text, xid xid8"
@@ -48,7 +48,7 @@ func (s *Store) check(ctx context.Context, conn *pgconn.PgConn) (there bool, err
 	server, err := pg.Row(ctx, conn, `SELECT current_setting('server_version_num')::int >= $1::int,
 	current_setting('server_version'),
 	current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
-	current_setting('server_encoding'), pg_is_in_recovery()`, fmt.Sprint(leastVersion))
+	current_setting('server_encoding'), pg_is_in_recovery()`, fmt.Sprint(minVersion))
 	if err != nil {
 		return false, err
 	}

@@ -48,7 +48,7 @@ func (m *Shared) Join(unasked int) *Account {
 			m.unproven = map[*Account]struct{}{}
 		}
 	}
-	return &Account{shared: m, expected: int64(max(unasked, leastEach))}
+	return &Account{shared: m, expected: int64(max(unasked, minEach))}
 }
 
 // Notify registers two callbacks. onWait is called when the source begins to wait for memory, and again while it waits
@@ -146,11 +146,11 @@ func (a *Account) Begin(ctx context.Context) error {
 	m.mu.Lock()
 	a.release(a.reserved.Load())
 	if m.used.Load() > m.Bytes/2 {
-		a.batch = max(each-a.held.Load(), leastEach)
+		a.batch = max(each-a.held.Load(), minEach)
 	}
 	n := a.expected
 	if a.asks {
-		n = min(n, max(each-a.held.Load(), leastEach))
+		n = min(n, max(each-a.held.Load(), minEach))
 	}
 	return a.wait(ctx, n, true)
 }

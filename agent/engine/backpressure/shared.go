@@ -43,8 +43,8 @@ type waiter struct {
 }
 
 const (
-	// leastEach is enough for a source of small records to proceed.
-	leastEach = 4 << 10
+	// minEach is enough for a source of small records to proceed.
+	minEach = 4 << 10
 	// A source whose Read takes this long waits for records. Its reservation goes to the sources that wait for memory.
 	idleAfter = 250 * time.Millisecond
 )
@@ -90,7 +90,7 @@ func (m *Shared) each() int {
 	if !m.Strict {
 		return m.Each
 	}
-	return min(m.Each, max(leastEach, int(m.Bytes/2/max(1, m.sources.Load()))))
+	return min(m.Each, max(minEach, int(m.Bytes/2/max(1, m.sources.Load()))))
 }
 
 // hasRoom reports whether, with this many bytes used, small batches need no reservation: no account waits, and at least

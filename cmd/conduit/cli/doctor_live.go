@@ -102,8 +102,8 @@ func (e *examination) port() {
 	e.add("agent", Error, "set another api.http.address", "none answers, and %v%s", err, who)
 }
 
-// mostExposed is the highest exposure that systemd-analyze may report for the unmodified unit.
-const mostExposed = 1.5
+// maxExposed is the highest exposure that systemd-analyze may report for the unmodified unit.
+const maxExposed = 1.5
 
 // unit checks the service, if systemd runs and knows it.
 func (e *examination) unit(ctx context.Context) {
@@ -128,9 +128,9 @@ func (e *examination) unit(ctx context.Context) {
 		e.add("unit", OK, "", "conduit is not installed as a service")
 		e.add("sandbox", OK, "", "conduit is not installed as a service")
 		return
-	case version > 0 && version < leastSystemd:
+	case version > 0 && version < minSystemd:
 		e.add("unit", Warning, "'systemd-analyze verify conduit.service' lists ignored lines",
-			"the unit requires systemd %d, but this is %d", leastSystemd, version)
+			"the unit requires systemd %d, but this is %d", minSystemd, version)
 	case shown["ActiveState"] != "active":
 		e.add("unit", Error, "'journalctl -u conduit' shows the reason", "the service is %s", shown["ActiveState"])
 	case shown["NRestarts"] != "0":
@@ -142,8 +142,8 @@ func (e *examination) unit(ctx context.Context) {
 	e.exposure(ctx)
 }
 
-// leastSystemd is the minimum version of systemd for the unit.
-const leastSystemd = 252
+// minSystemd is the minimum version of systemd for the unit.
+const minSystemd = 252
 
 // systemdVersion returns the version of systemd, 0 if it is unknown.
 func systemdVersion(ctx context.Context) (version int) {
@@ -162,7 +162,7 @@ func (e *examination) exposure(ctx context.Context) {
 	switch {
 	case err != nil || !found || serr != nil:
 		e.add("sandbox", Unknown, "", "systemd-analyze does not report the exposure of the service")
-	case score > mostExposed:
+	case score > maxExposed:
 		e.add("sandbox", Warning, "'systemd-analyze security conduit' shows which drop-in settings weaken the sandbox",
 			"exposure %.1f of 10", score)
 	default:

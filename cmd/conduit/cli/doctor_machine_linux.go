@@ -38,7 +38,7 @@ func (e *examination) machine() {
 	e.kernel()
 }
 
-const leastOpenFiles = 4096
+const minOpenFiles = 4096
 
 func (e *examination) openFiles() {
 	var files unix.Rlimit
@@ -47,7 +47,7 @@ func (e *examination) openFiles() {
 		return
 	}
 	level := OK
-	if files.Max < leastOpenFiles {
+	if files.Max < minOpenFiles {
 		level = Warning
 	}
 	e.add("open files", level, "raise it, for a service by LimitNOFILE=", "at most %d", files.Max)
@@ -66,15 +66,15 @@ func (e *examination) memory() {
 	}
 }
 
-// leastCPU is the share of a CPU with which ten pipelines at a record per second were tested.
-const leastCPU = 0.01
+// minCPU is the share of a CPU with which ten pipelines at a record per second were tested.
+const minCPU = 0.01
 
 func (e *examination) cpu() {
 	limit := process.CPULimit(e.pid)
 	switch {
 	case limit == 0:
 		e.add("cpu", OK, "", "the control group has no limit; %s", terminal.Count(runtime.NumCPU(), "CPU"))
-	case limit < leastCPU:
+	case limit < minCPU:
 		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: what hangs and what is slow cannot be "+
 			"distinguished", "the control group allows %.2g %% of a CPU", 100*limit)
 	default:

@@ -211,17 +211,17 @@ type layout struct {
 	id     int  // maximum number of characters of an id; 0: unlimited
 }
 
-// otherColumns is the usual width of all columns except the ids, in characters. At least leastID characters of an id
+// otherColumns is the usual width of all columns except the ids, in characters. At least minID characters of an id
 // are shown in any case.
 const (
 	otherColumns = 74
-	leastID      = 16
+	minID        = 16
 )
 
 // layout returns the layout that fits the terminal, if there is one.
 func (v *statusView) layout() layout {
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && v.Terminal {
-		return layout{first: true, below: true, stages: v.id != "", id: max(leastID, width-otherColumns)}
+		return layout{first: true, below: true, stages: v.id != "", id: max(minID, width-otherColumns)}
 	}
 	return layout{first: true, stages: v.id != ""}
 }

@@ -52,7 +52,7 @@ func TestStatusFitsANarrowTerminal(t *testing.T) {
 		120: "PIPELINE",
 	} {
 		var page bytes.Buffer
-		if err := pipelineTable(all, layout{below: true, id: max(leastID, width-otherColumns)}).Write(&page,
+		if err := pipelineTable(all, layout{below: true, id: max(minID, width-otherColumns)}).Write(&page,
 			plain); err != nil {
 			t.Fatal(err)
 		}

@@ -170,8 +170,8 @@ type result struct {
 	Error  json.RawMessage
 }
 
-// mostFields is the maximum number of fields of a response besides its results.
-const mostFields = 16
+// maxFields is the maximum number of fields of a response besides its results.
+const maxFields = 16
 
 // Outcomes implements httpsink.Dialect.
 func (b *bulk) Outcomes(r *httpclient.Response, n int) ([]error, error) {
@@ -187,8 +187,8 @@ func (b *bulk) Outcomes(r *httpclient.Response, n int) ([]error, error) {
 			return nil, invalid(err)
 		}
 		if name != "items" || found {
-			if others++; others > mostFields {
-				return nil, fmt.Errorf("it has more than %d fields", mostFields)
+			if others++; others > maxFields {
+				return nil, fmt.Errorf("it has more than %d fields", maxFields)
 			}
 			var other json.RawMessage
 			if err := d.Decode(&other); err != nil {

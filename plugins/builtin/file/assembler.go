@@ -60,13 +60,13 @@ type held struct {
 	buffer sdk.Buffer
 }
 
-// mostHeld is the maximum number of bytes of the unfinished records of a source.
-const mostHeld = 4 * maxLine
+// maxHeld is the maximum number of bytes of the unfinished records of a source.
+const maxHeld = 4 * maxLine
 
 // add adds n bytes. It reports whether that is too much.
 func (h *held) add(n int) (tooMuch bool) {
 	if h.bytes += n; h.buffer.Take(n) {
-		return h.bytes > mostHeld
+		return h.bytes > maxHeld
 	}
 	h.buffer.Add(n)
 	return true

@@ -275,9 +275,9 @@ func (f *follower) pattern() string {
 func (f *follower) matches() ([]match, error) {
 	pattern, excludes := f.pattern(), make([]bool, len(f.exclude))
 	paths, err := f.find(pattern, excludes)
-	if err == nil && len(paths) > mostFiles {
+	if err == nil && len(paths) > maxFiles {
 		err = fmt.Errorf("there are %d of them, more than %d: exclude some, or read them with several sources",
-			len(paths), mostFiles)
+			len(paths), maxFiles)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the files that match %s: %w", pattern, err)
@@ -435,12 +435,12 @@ func (f *follower) take(ctx context.Context, blocks bool) (b *block, all []recor
 			return nil, nil, err
 		}
 	}
-	positions, content, mostContent := 0, 0, sdk.BatchBytes(ctx, largeRead)
+	positions, content, maxContent := 0, 0, sdk.BatchBytes(ctx, largeRead)
 	for range f.order {
 		next := (f.at + 1) % len(f.order)
 		one := f.order[next]
 		if len(all) > 0 && (len(all) >= batchRecords || positions >= batchBytes ||
-			content+len(one.buf) > mostContent || blocks && len(one.buf) > smallestBlock) {
+			content+len(one.buf) > maxContent || blocks && len(one.buf) > smallestBlock) {
 			return nil, all, nil
 		}
 		f.at = next

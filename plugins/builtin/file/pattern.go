@@ -143,8 +143,8 @@ func excluded(all []exclusion, base, path string) int {
 
 // Bounds of a search for files.
 const (
-	mostFiles   = 20_000
-	mostEntries = 1_000_000 // names in directories
+	maxFiles   = 20_000
+	maxEntries = 1_000_000 // names in directories
 )
 
 // search finds the files that a pattern with ** matches. Such a pattern enters neither hidden directories nor links to
@@ -173,8 +173,8 @@ func (s *search) in(dir string, states []int) error {
 			s.failed(dir, err)
 		}
 	}
-	if s.entries += len(all); s.entries > mostEntries {
-		return fmt.Errorf("there are more than %d files and directories to look at", mostEntries)
+	if s.entries += len(all); s.entries > maxEntries {
+		return fmt.Errorf("there are more than %d files and directories to look at", maxEntries)
 	}
 	for _, e := range all {
 		if err := s.entry(filepath.Join(dir, e.Name()), e, states); err != nil {

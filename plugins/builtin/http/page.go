@@ -148,7 +148,7 @@ func (p *poller) payloads(r *httpclient.Response) (all []record.Data, err error)
 	}
 	left, n := p.budget, body.left
 	for body.left > 0 {
-		some, err := body.next(mostRead)
+		some, err := body.next(maxRead)
 		if err != nil {
 			return nil, err
 		}

@@ -129,7 +129,7 @@ func (p *poller) byPage(pg page) ([]record.Record, error) {
 			return nil, err
 		}
 	}
-	if len(p.pages) < mostPages {
+	if len(p.pages) < maxPages {
 		p.pages[key] = sum
 	}
 	p.place.Index, p.place.Hash = 0, ""
@@ -137,7 +137,7 @@ func (p *poller) byPage(pg page) ([]record.Record, error) {
 	return records, nil
 }
 
-const mostPages = 10_000 // pages whose digests are kept
+const maxPages = 10_000 // pages whose digests are kept
 
 // unread returns the unread records of a page, or all records if the page has changed. after returns the place after
 // record i, counted from 1, without its index and hash.

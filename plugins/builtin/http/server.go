@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	mostRead     = 1000 // approximate number of records that one Read returns
+	maxRead      = 1000 // approximate number of records that one Read returns
 	idleTime     = 2 * time.Minute
 	retrySeconds = 1
 )
@@ -70,7 +70,7 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 }
 
 func (s *server) read(ctx context.Context) ([]record.Record, error) {
-	return s.pending.Next(ctx, mostRead)
+	return s.pending.Next(ctx, maxRead)
 }
 
 func (s *server) ack(positions []record.Position) error {

@@ -76,10 +76,10 @@ func New(
 }
 
 const (
-	dialTime     = 10 * time.Second
-	idleTime     = 2 * time.Minute // until an idle connection is closed
-	keepAlive    = 30 * time.Second
-	mostRedirect = 10
+	dialTime    = 10 * time.Second
+	idleTime    = 2 * time.Minute // until an idle connection is closed
+	keepAlive   = 30 * time.Second
+	maxRedirect = 10
 )
 
 // sameHost refuses redirects to other hosts: the request may carry a token.
@@ -87,7 +87,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errors.New("the server redirects to another server, which must not get the request")
 	}
-	if len(via) > mostRedirect {
+	if len(via) > maxRedirect {
 		return errors.New("the server redirected too often")
 	}
 	return nil
@@ -169,7 +169,7 @@ func (c *Client) remedy(err error) string {
 	return ""
 }
 
-const mostShown = 300 // bytes of a response in an error
+const maxShown = 300 // bytes of a response in an error
 
 // ResponseError returns an error that describes an unsuccessful response.
 func (c *Client) ResponseError(r *Response) error {
@@ -177,9 +177,9 @@ func (c *Client) ResponseError(r *Response) error {
 	if location := r.Header.Get("Location"); r.Status/100 == 3 && location != "" {
 		text += " to another URL: set url to the correct URL"
 	}
-	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(string(r.Body), 4*mostShown))), "\uFFFD")
-	if len(shown) > mostShown {
-		shown = strings.ToValidUTF8(shown[:mostShown], "") + "…"
+	shown := strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(string(r.Body), 4*maxShown))), "\uFFFD")
+	if len(shown) > maxShown {
+		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
 	}
 	if shown != "" {
 		text += fmt.Sprintf(": %q", shown)

@@ -65,14 +65,14 @@ func (j *journal) close() {
 	_ = subprocess.Wait(j.cmd)
 }
 
-const mostEntries = 500
+const maxEntries = 500
 
 // entries waits for an entry, and returns all available entries. An error is returned after them.
 func (j *journal) entries() (all []entry, err error) {
 	if j.broken != nil {
 		return nil, j.broken
 	}
-	for len(all) < mostEntries && (len(all) == 0 || j.more()) {
+	for len(all) < maxEntries && (len(all) == 0 || j.more()) {
 		e, err := readEntry(j.r)
 		if err != nil {
 			j.broken = j.failed(err)

@@ -14,9 +14,9 @@ type attempts struct {
 	n      int
 }
 
-// mostAttempts is the number of times that undecodable messages are fetched: the first copies may have been damaged in
+// maxAttempts is the number of times that undecodable messages are fetched: the first copies may have been damaged in
 // transit.
-const mostAttempts = 3
+const maxAttempts = 3
 
 // isDamage reports whether an error of a fetch concerns messages that arrived but cannot be decoded: neither the broker
 // nor the network has failed.
@@ -41,12 +41,12 @@ func (s *Source) damaged(topic string, number int32, err error) {
 		s.attempts = map[topicPartition]attempts{}
 	}
 	a := s.attempts[at]
-	again := a.n >= mostAttempts && offset == a.offset+1 // after one that was left out
+	again := a.n >= maxAttempts && offset == a.offset+1 // after one that was left out
 	if offset != a.offset && !again {
 		a = attempts{offset: offset}
 	}
 	a.offset = offset
-	if a.n++; a.n < mostAttempts {
+	if a.n++; a.n < maxAttempts {
 		s.attempts[at] = a
 		s.log.Warn("cannot decode messages, fetching them again", "topic", topic, "partition", number, "offset", offset,
 			"err", err)

@@ -8,7 +8,7 @@ import "sync"
 const (
 	fetchMemory     = 16 << 20 // for the messages of a fetch
 	partitionMemory = 8 << 20  // for the messages of a partition in it
-	leastFetch      = 64 << 10 // bytes requested; a broker returns one batch in any case
+	minFetch        = 64 << 10 // bytes requested; a broker returns one batch in any case
 	smoothing       = 8        // the last batch has a weight of 1/smoothing
 )
 
@@ -42,7 +42,7 @@ func (l *fetchLimiter) Fetched(kept, memory int) {
 	l.update(l.bytes(fetchMemory, l.fetch), l.bytes(partitionMemory, l.partition))
 }
 
-// bytes returns the number of bytes to request so that they fit into memory, between leastFetch and most.
+// bytes returns the number of bytes to request so that they fit into memory, between minFetch and most.
 func (l *fetchLimiter) bytes(memory int, most int32) int32 {
-	return int32(max(min(float64(memory)/l.expansion, float64(most)), min(leastFetch, float64(most))))
+	return int32(max(min(float64(memory)/l.expansion, float64(most)), min(minFetch, float64(most))))
 }

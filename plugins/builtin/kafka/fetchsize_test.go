@@ -24,7 +24,7 @@ func TestLimiter(t *testing.T) {
 		t.Errorf("sixteen times as large: %d and %d bytes asked for", fetch, partition)
 	}
 	read(100, mib, 1000*mib)
-	if fetch != leastFetch || partition != leastFetch {
+	if fetch != minFetch || partition != minFetch {
 		t.Errorf("a thousand times as large: %d and %d bytes asked for", fetch, partition)
 	}
 	read(200, mib, mib)

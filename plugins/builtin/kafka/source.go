@@ -93,12 +93,12 @@ type Source struct {
 	kick   notify.Signal // the committer has work
 	buffer sdk.Buffer    // from the host, for the client's fetches; nil before Open
 
-	fetched   []fetched                   // owned by Read, which has not returned it yet
-	mostBytes int                         // memory limit of a batch in bytes
-	bound     *Bound                      // on the memory of messages decoded by the client
-	failures  []kgo.FetchError            // owned by Read: they follow fetched
-	attempts  map[topicPartition]attempts // owned by Read
-	skips     progress.Skips              // has its own lock
+	fetched  []fetched                   // owned by Read, which has not returned it yet
+	maxBytes int                         // memory limit of a batch in bytes
+	bound    *Bound                      // on the memory of messages decoded by the client
+	failures []kgo.FetchError            // owned by Read: they follow fetched
+	attempts map[topicPartition]attempts // owned by Read
+	skips    progress.Skips              // has its own lock
 
 	state
 }
@@ -123,9 +123,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.root, s.end = context.WithCancel(context.Background())
 	s.kick = notify.NewSignal()
 	fetch := s.fetchBytes(ctx)
-	s.mostBytes = batchBytes(ctx)
+	s.maxBytes = batchBytes(ctx)
 	limiter := newFetchLimiter(fetch, min(fetch, partitionBytes))
-	bounded, bound, err := s.settings.bounded(s.mostBytes)
+	bounded, bound, err := s.settings.bounded(s.maxBytes)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (s *Source) resume(pos record.Position) error {
 const (
 	fetchBytes     = 4 << 20
 	partitionBytes = 1 << 20
-	leastBytes     = 64 << 10 // of a fetch
+	minBytes       = 64 << 10 // of a fetch
 	share          = 4        // the source uses 1/share of the free memory
 	concurrent     = 2        // fetches, from different brokers
 	kept           = 2 * concurrent
@@ -203,16 +203,16 @@ const (
 // is smaller if the host is short of memory.
 func (s *Source) fetchBytes(ctx context.Context) int32 {
 	s.buffer = sdk.NewBuffer(ctx)
-	n := min(max(s.buffer.Room()/share/kept, leastBytes), fetchBytes)
+	n := min(max(s.buffer.Room()/share/kept, minBytes), fetchBytes)
 	s.buffer.Add(kept * n)
 	return int32(n)
 }
 
 // batchBytes returns the memory limit of a decoded batch of messages in bytes.
-func batchBytes(ctx context.Context) int { return max(sdk.Budget(ctx)/4, leastBatch) }
+func batchBytes(ctx context.Context) int { return max(sdk.Budget(ctx)/4, minBatch) }
 
-// leastBatch has room for the smallest messages in a batch of the size that brokers accept by default.
-const leastBatch = 16 << 20
+// minBatch has room for the smallest messages in a batch of the size that brokers accept by default.
+const minBatch = 16 << 20
 
 func (s *Source) consumer(fetch int32, limiter *fetchLimiter) []kgo.Opt {
 	return []kgo.Opt{
@@ -291,7 +291,7 @@ func (s *Source) failure(errs []kgo.FetchError) error {
 		case errors.As(e.Err, &large):
 			s.leaveOut(e.Topic, e.Partition, large.NextOffset,
 				fmt.Errorf("the batch of messages needs more than %d MiB of memory after decoding: "+
-					"increase memory.limit", s.mostBytes>>20))
+					"increase memory.limit", s.maxBytes>>20))
 		case errors.Is(e.Err, ErrLater):
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
 			return s.outOfRange(e.Topic, e.Partition)

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	readAhead    = 16 << 10
-	mostBuffered = 64 << 10 // bytes waiting to be sent
-	closeWithin  = time.Second
+	readAhead   = 16 << 10
+	maxBuffered = 64 << 10 // bytes waiting to be sent
+	closeWithin = time.Second
 )
 
 // buffered is a connection that reads ahead and collects writes while it is sending. The library reads and writes a
@@ -48,7 +48,7 @@ func (b *buffered) Write(p []byte) (written int, err error) {
 		if b.err != nil {
 			return written, b.err
 		}
-		n := min(len(p)-written, mostBuffered-len(b.waiting))
+		n := min(len(p)-written, maxBuffered-len(b.waiting))
 		b.waiting = append(b.waiting, p[written:written+n]...)
 		written += n
 		b.changed.Broadcast()

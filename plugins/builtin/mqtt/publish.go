@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// mostPublished is the maximum number of messages in flight. The server may accept fewer.
-const mostPublished = 1000
+// maxPublished is the maximum number of messages in flight. The server may accept fewer.
+const maxPublished = 1000
 
 // overhead is the maximum size of a packet without topic and payload, in bytes.
 const overhead = 16
@@ -66,7 +66,7 @@ func (d *Destination) try(ctx context.Context, messages []paho.Publish) (done in
 	var answers []answer // to all sent messages
 	var failed error     // why sending has stopped
 	for ; done < len(messages); done++ {
-		for failed == nil && len(answers) < len(messages) && len(answers)-done < mostPublished {
+		for failed == nil && len(answers) < len(messages) && len(answers)-done < maxPublished {
 			var a answer
 			if a, failed = d.send(ctx, &messages[len(answers)]); failed == nil {
 				answers = append(answers, a)

@@ -118,7 +118,7 @@ func sizeOf(p *paho.Publish) int {
 // hash returns a hash that distinguishes messages with the same packet id.
 func (b *received) hash(p *paho.Publish) [sha256.Size]byte {
 	b.hashed = append(append(append(b.hashed[:0], p.Topic...), 0), p.Payload...)
-	defer func() { b.hashed = b.hashed[:0:min(cap(b.hashed), mostBuffered)] }()
+	defer func() { b.hashed = b.hashed[:0:min(cap(b.hashed), maxBuffered)] }()
 	return sha256.Sum256(b.hashed)
 }
 

@@ -38,7 +38,7 @@ const (
 	dialTime       = 10 * time.Second
 	keepAlive      = 30 * time.Second
 	maxAnswer      = 1 << 20 // bytes of a response
-	mostShown      = 300     // bytes of a response in an error
+	maxShown       = 300     // bytes of a response in an error
 	shortestSecret = 4
 	longestTimeout = 99_999_999       // milliseconds in the header grpc-timeout
 	longestAsked   = 10 * time.Minute // maximum for the pause that a server requests
@@ -183,9 +183,9 @@ func (c *client) redact(text string) string {
 
 // shown returns a text of the server for an error.
 func (c *client) shown(text string) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(text, 4*mostShown))), "\uFFFD")
-	if len(text) > mostShown {
-		text = strings.ToValidUTF8(text[:mostShown], "") + "…"
+	text = strings.ToValidUTF8(strings.TrimSpace(c.redact(texts.Truncate(text, 4*maxShown))), "\uFFFD")
+	if len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown], "") + "…"
 	}
 	return text
 }

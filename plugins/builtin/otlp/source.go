@@ -103,12 +103,12 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 // AckTimeout implements sdk.AwaitedSource.
 func (s *Source) AckTimeout() time.Duration { return s.settings.AckTimeout }
 
-// mostRead is the approximate number of records that one Read returns.
-const mostRead = 1000
+// maxRead is the approximate number of records that one Read returns.
+const maxRead = 1000
 
 // Read returns the records of received requests.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
-	return s.server.requests.Next(ctx, mostRead)
+	return s.server.requests.Next(ctx, maxRead)
 }
 
 // Ack answers the requests whose records are all acknowledged.

@@ -295,7 +295,7 @@ func (s *series) check() error {
 	return nil
 }
 
-const mostTexts = 4096 // kept texts of a request of 1.0
+const maxTexts = 4096 // kept texts of a request of 1.0
 
 // keep returns b as a string, the same one for equal texts.
 func (c *content) keep(b []byte) string {
@@ -303,7 +303,7 @@ func (c *content) keep(b []byte) string {
 		return s
 	}
 	s := string(b)
-	if len(c.texts) < mostTexts {
+	if len(c.texts) < maxTexts {
 		c.texts[s] = s
 	}
 	return s

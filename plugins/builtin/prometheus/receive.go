@@ -55,7 +55,7 @@ func (s *receiver) open(ctx context.Context, _ record.Position) error {
 }
 
 func (s *receiver) read(ctx context.Context) ([]record.Record, error) {
-	return s.requests.Next(ctx, mostRead)
+	return s.requests.Next(ctx, maxRead)
 }
 
 func (s *receiver) ack(n int) { s.requests.Ack(n) }

@@ -98,7 +98,7 @@ func (s *scraper) read(ctx context.Context) ([]record.Record, error) {
 			return nil, ctx.Err()
 		}
 	}
-	n := min(mostRead, len(s.records))
+	n := min(maxRead, len(s.records))
 	records := s.records[:n:n]
 	if s.records = s.records[n:]; len(s.records) == 0 {
 		s.records = nil

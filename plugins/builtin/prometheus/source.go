@@ -137,8 +137,8 @@ func (s *Source) AckTimeout() time.Duration {
 	return s.settings.AckTimeout
 }
 
-// mostRead is the approximate number of records that one Read returns.
-const mostRead = 1000
+// maxRead is the approximate number of records that one Read returns.
+const maxRead = 1000
 
 // Read returns the records of received requests, or of a scrape.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.mode.read(ctx) }

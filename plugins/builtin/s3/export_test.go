@@ -4,16 +4,16 @@ import "context"
 
 // SetMostKnown sets the maximum number of objects in a window, and returns a function that restores it.
 func SetMostKnown(n int) (restore func()) {
-	former := mostKnown
-	mostKnown = n
-	return func() { mostKnown = former }
+	former := maxKnown
+	maxKnown = n
+	return func() { maxKnown = former }
 }
 
 // SetMostNewest sets the maximum number of objects that a position lists, and returns a function that restores it.
 func SetMostNewest(n int) (restore func()) {
-	former := mostNewest
-	mostNewest = n
-	return func() { mostNewest = former }
+	former := maxNewest
+	maxNewest = n
+	return func() { maxNewest = former }
 }
 
 // SetKeptStages sets how many numbers keep their staged objects, and returns a function that restores it.

@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// mostPrefixBytes bounds the size of the prefixes, because each position has them.
-const mostPrefixBytes = 16 << 10
+// maxPrefixBytes bounds the size of the prefixes, because each position has them.
+const maxPrefixBytes = 16 << 10
 
 func (s *sourceSettings) check(ctx context.Context) error {
 	wrong := func(message string) error { return sdk.SettingError{Setting: "prefixes", Message: message} }
@@ -27,8 +27,8 @@ func (s *sourceSettings) check(ctx context.Context) error {
 			return wrong("has an empty prefix, which matches all objects: to read all, remove prefixes")
 		case i > 0 && strings.HasPrefix(prefix, all[i-1]):
 			return wrong(fmt.Sprintf("has %q, which begins with %q: objects would be read twice", prefix, all[i-1]))
-		case len(strings.Join(all, "")) > mostPrefixBytes:
-			return wrong(fmt.Sprintf("must not be longer than %d bytes", mostPrefixBytes))
+		case len(strings.Join(all, "")) > maxPrefixBytes:
+			return wrong(fmt.Sprintf("must not be longer than %d bytes", maxPrefixBytes))
 		}
 	}
 	return s.bucketSettings.check(ctx)

@@ -12,14 +12,14 @@ import (
 // readSet describes the read objects of a window, for positions. It lists the newest ones. Of the others it has only a
 // digest, which shows after a restart whether they are still the same.
 type readSet struct {
-	Newest objectList `json:"newest,omitempty"` // at most mostNewest
+	Newest objectList `json:"newest,omitempty"` // at most maxNewest
 	Others digest     `json:"others,omitzero"`
 	// Full is the time of the newest one of Others, in seconds: all later objects are in Newest.
 	Full int64 `json:"full,omitempty"`
 }
 
-// mostNewest bounds the list: an object takes about 13 characters of each position.
-var mostNewest = 512
+// maxNewest bounds the list: an object takes about 13 characters of each position.
+var maxNewest = 512
 
 // readObject is a read object: its hash and its time in seconds.
 type readObject struct {
@@ -45,7 +45,7 @@ func (s *readSet) add(hash uint64, modified int64) {
 		return
 	}
 	s.Newest = slices.Insert(s.Newest, s.Newest.after(o.second), o)
-	if len(s.Newest) > mostNewest {
+	if len(s.Newest) > maxNewest {
 		s.Others.change(s.Newest[0].hash, 1)
 		s.Full = s.Newest[0].second
 		s.Newest = slices.Delete(s.Newest, 0, 1)
@@ -123,7 +123,7 @@ func (l *objectList) UnmarshalText(text []byte) error {
 	*l = nil
 	for second := int64(0); len(b) > 0; {
 		difference, n := binary.Varint(b)
-		if n <= 0 || len(b) < n+hashSize || len(*l) > 0 && difference < 0 || len(*l) == mostNewest {
+		if n <= 0 || len(b) < n+hashSize || len(*l) > 0 && difference < 0 || len(*l) == maxNewest {
 			return errObjectList
 		}
 		second += difference

@@ -18,7 +18,7 @@ func TestReadSet(t *testing.T) {
 	for range 60 {
 		var set readSet
 		read := map[uint64]int64{}
-		added := random.IntN(3 * mostNewest)
+		added := random.IntN(3 * maxNewest)
 		for range added {
 			at := start.Add(time.Duration(random.IntN(300_000)) * time.Millisecond).UnixNano()
 			hash := random.Uint64()
@@ -55,7 +55,7 @@ func TestReadSet(t *testing.T) {
 				t.Fatal("an unread object is taken as read")
 			}
 		}
-		if added <= mostNewest && len(doubtful) > 0 {
+		if added <= maxNewest && len(doubtful) > 0 {
 			t.Fatalf("%d of %d objects are doubtful, and all are listed", len(doubtful), added)
 		}
 	}
@@ -67,7 +67,7 @@ func again(t *testing.T, set readSet) (restored readSet) {
 	if err == nil {
 		err = json.Unmarshal(text, &restored)
 	}
-	if err != nil || len(text) > 16*mostNewest || !reflect.DeepEqual(set, restored) && len(set.Newest) > 0 {
+	if err != nil || len(text) > 16*maxNewest || !reflect.DeepEqual(set, restored) && len(set.Newest) > 0 {
 		t.Fatalf("%d objects in %d bytes: %v", len(set.Newest), len(text), err)
 	}
 	return restored

@@ -32,8 +32,8 @@ func (s *destinationSettings) extra() (c parquet.Columns, err error) {
 	return c, nil
 }
 
-// mostTables is the number of tables whose columns are remembered.
-const mostTables = 1000
+// maxTables is the number of tables whose columns are remembered.
+const maxTables = 1000
 
 // tables are the tables of a destination: those of the records with the same prefix or key, and the same
 // collection.
@@ -58,7 +58,7 @@ func (t *tables) lookup(name string, r *record.Record) *parquet.Table {
 	k := tableKey{name, r.Metadata.Get(record.KeyCollection)}
 	table := t.known[k]
 	if table == nil {
-		if len(t.known) >= mostTables {
+		if len(t.known) >= maxTables {
 			clear(t.known)
 		}
 		table = parquet.NewTable(t.extra)

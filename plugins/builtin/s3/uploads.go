@@ -22,8 +22,8 @@ func (u upload) made(p *place) bool {
 	return u.Key == p.Key && p.Modified.Sub(u.Began).Abs() <= tolerance
 }
 
-// mostUploads is the number of uploads kept in a position: the newest ones.
-const mostUploads = 100
+// maxUploads is the number of uploads kept in a position: the newest ones.
+const maxUploads = 100
 
 // uploads returns the uploads in progress below the prefixes, oldest first, and the number of older uploads that it
 // omits.
@@ -36,7 +36,7 @@ func (b *bucket) uploads(ctx context.Context, prefixes []string) (all []upload, 
 			}
 			all = append(all, page...)
 			slices.SortStableFunc(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
-			if over := len(all) - mostUploads; over > 0 {
+			if over := len(all) - maxUploads; over > 0 {
 				all, older = all[over:], older+over
 			}
 		}

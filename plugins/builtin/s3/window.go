@@ -28,8 +28,8 @@ type mark struct {
 	listing  uint32 // last listing that had the object
 }
 
-// mostKnown is the maximum number of objects in a window: they take 20 MiB.
-var mostKnown = 1 << 19
+// maxKnown is the maximum number of objects in a window: they take 20 MiB.
+var maxKnown = 1 << 19
 
 // newWindow returns a window that ends at a time.
 func newWindow(end time.Time, span time.Duration) *window {
@@ -94,7 +94,7 @@ func (w *window) forget(hash uint64) {
 func (w *window) advance(reached, at time.Time) {
 	const steps = 8
 	since, isCut := reached.Add(-w.span), false
-	if len(w.read) > mostKnown {
+	if len(w.read) > maxKnown {
 		since, isCut = w.median(), true
 	}
 	if since = earlier(since, at); since.Sub(w.since) > w.span/steps || isCut && since.After(w.since) {
@@ -167,7 +167,7 @@ func (w *window) warning(now time.Time) string {
 			now.UTC().Format(time.DateTime), w.since.UTC().Format(time.DateTime))
 	case w.cut:
 		return fmt.Sprintf("there are more than %d objects within listing.lookback: the source skips objects that "+
-			"appear later than %v after their time", mostKnown, now.Sub(w.since).Truncate(time.Second))
+			"appear later than %v after their time", maxKnown, now.Sub(w.since).Truncate(time.Second))
 	}
 	return ""
 }

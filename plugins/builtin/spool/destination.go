@@ -100,7 +100,7 @@ func (d *Destination) append(ctx context.Context, frames []spoollog.Frame) error
 	if err := d.written.add(commit, d.defers); err != nil {
 		return err
 	}
-	if d.log.Pending() >= mostPending || d.log.Short() {
+	if d.log.Pending() >= maxPending || d.log.Short() {
 		return d.log.Flush(ctx)
 	}
 	return nil

@@ -20,7 +20,7 @@ const (
 	positionBytes = 34 // maximum size of a position without gaps
 	gapBytes      = 34 // additional maximum size for each gap
 	saveAfter     = time.Second
-	mostGaps      = 16
+	maxGaps       = 16
 	backlogAge    = 500 * time.Millisecond // older records are backlog
 )
 
@@ -152,7 +152,7 @@ func (s *Source) readNewest(ctx context.Context) ([]record.Record, error) {
 			return nil, err
 		}
 		if s.settings.Order == "newest-first" && time.Since(s.newest.Time()) > backlogAge &&
-			len(s.place.gaps) < mostGaps {
+			len(s.place.gaps) < maxGaps {
 			_, end := s.log.Bounds()
 			s.place.gaps = append(s.place.gaps, gap{from, max(end, s.newest.Next())})
 			s.place.next = max(end, s.newest.Next())

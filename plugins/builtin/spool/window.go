@@ -11,8 +11,8 @@ import (
 // Constants of the window. It doubles when backlog records are acknowledged faster than quick, and halves when they
 // take longer than slow, because new records wait behind the backlog in flight.
 const (
-	leastOnWay = 1
-	mostOnWay  = 8192
+	minOnWay   = 1
+	maxOnWay   = 8192
 	firstOnWay = 64
 	quick      = 250 * time.Millisecond
 	slow       = 500 * time.Millisecond
@@ -88,9 +88,9 @@ func (w *window) adapt(s send) {
 	before := w.limit
 	switch took := time.Since(s.at); {
 	case took < quick:
-		w.limit = min(2*w.limit, mostOnWay)
+		w.limit = min(2*w.limit, maxOnWay)
 	case took > slow:
-		w.limit = max(w.limit/2, leastOnWay)
+		w.limit = max(w.limit/2, minOnWay)
 	}
 	if w.limit != before {
 		w.since = time.Now()

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// mostPending is the maximum number of bytes in memory that wait to be written together.
-const mostPending = 4 << 20
+// maxPending is the maximum number of bytes in memory that wait to be written together.
+const maxPending = 4 << 20
 
 // written holds the commits of a destination that did not wait for them.
 type written struct {

@@ -79,15 +79,15 @@ func (n *NewTable) checkName(g *Grammar, kind, name string) error {
 	return nil
 }
 
-// mostShown is the number of records whose columns the statement in an error has.
-const mostShown = 100
+// maxShown is the number of records whose columns the statement in an error has.
+const maxShown = 100
 
 // create creates the missing table of a row, with columns for the records of this table. The first record requires the
 // row. If the row only deletes, create returns nil, because there is nothing to delete.
 func (w *Writer[C]) create(ctx context.Context, first *row, records []record.Record) (*Table[C], error) {
 	creates := w.settings.Evolution == evolutionCreate
 	if !creates { // each record is refused with a statement of its own
-		records = records[:min(len(records), mostShown)]
+		records = records[:min(len(records), maxShown)]
 	}
 	n, err := w.newTable(ctx, first.table, records)
 	if err != nil {

@@ -69,7 +69,7 @@ func (a *audience) present() map[*conn]string {
 func (a *audience) write(ctx context.Context, messages [][]byte) (done int, err error) {
 	for done < len(messages) {
 		readers := a.present()
-		n := portion(messages[done:], mostSent)
+		n := portion(messages[done:], maxSent)
 		switch {
 		case len(readers) > 0:
 			if !a.send(ctx, readers, messages[done:done+n]) {

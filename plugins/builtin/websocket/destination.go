@@ -145,13 +145,13 @@ func (d *Destination) Teardown(ctx context.Context) error {
 
 // Maximum of the messages that are sent before a ping.
 const (
-	mostSent      = 1000
-	mostSentBytes = 1 << 20
+	maxSent      = 1000
+	maxSentBytes = 1 << 20
 )
 
 // portion returns the number of messages to send before the next ping, at least one and at most most.
 func portion(messages [][]byte, most int) (n int) {
-	for size := 0; n < min(len(messages), most) && (n == 0 || size < mostSentBytes); n++ {
+	for size := 0; n < min(len(messages), most) && (n == 0 || size < maxSentBytes); n++ {
 		size += len(messages[n])
 	}
 	return n

@@ -24,14 +24,14 @@ func (e deniedError) Unwrap() error { return e.error }
 // dialer opens a network connection. Tests replace it.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// mostShown is the maximum size in bytes of a response to a request for a WebSocket.
-const mostShown = 1 << 10
+// maxShown is the maximum size in bytes of a response to a request for a WebSocket.
+const maxShown = 1 << 10
 
 // dial opens a connection to the server.
 func (s *endpointSettings) dial(ctx context.Context, network dialer) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	client, err := httpclient.New(&s.Auth, new(httpclient.HMAC), &s.TLS, s.Headers, s.Timeout, mostShown, false)
+	client, err := httpclient.New(&s.Auth, new(httpclient.HMAC), &s.TLS, s.Headers, s.Timeout, maxShown, false)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type sender struct {
 // write implements target. After a lost connection it reconnects, and sends the messages without an answer again.
 func (s *sender) write(ctx context.Context, messages [][]byte) (done int, err error) {
 	var again common.Backoff
-	most := mostSent
+	most := maxSent
 	for begin := time.Now(); done < len(messages); {
 		n := portion(messages[done:], most)
 		err := s.try(ctx, messages[done:done+n])

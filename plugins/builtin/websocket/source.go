@@ -173,12 +173,12 @@ func plain(text string) string {
 // MaxUnacked implements sdk.LimitedSource: at this number of unacknowledged messages the source stops reading.
 func (s *Source) MaxUnacked() int { return s.settings.MaxMessages }
 
-// mostRead is the approximate number of records that one Read returns.
-const mostRead = 1000
+// maxRead is the approximate number of records that one Read returns.
+const maxRead = 1000
 
 // Read returns messages as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
-	records, err := s.receiver.pending.Next(ctx, mostRead)
+	records, err := s.receiver.pending.Next(ctx, maxRead)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && s.err != nil {

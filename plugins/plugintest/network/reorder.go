@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// mostLate is the maximum delay of a reordered message, and of the second copy of a duplicated one.
-const mostLate = 30 * time.Millisecond
+// maxLate is the maximum delay of a reordered message, and of the second copy of a duplicated one.
+const maxLate = 30 * time.Millisecond
 
 // NewNATSProxy returns a proxy to the NATS server at target, which can Reorder the messages. It is closed when the test
 // ends.
@@ -76,7 +76,7 @@ func (p *Proxy) forward(frame []byte, isMessage bool, write func([]byte) error) 
 		kind = rand.IntN(10)
 	}
 	if kind < 2 {
-		time.AfterFunc(rand.N(mostLate), func() { _ = write(frame) }) // lost if the connection has ended
+		time.AfterFunc(rand.N(maxLate), func() { _ = write(frame) }) // lost if the connection has ended
 	}
 	switch kind {
 	case 0:

@@ -27,8 +27,8 @@ type grok struct {
 	typed
 }
 
-// mostPattern is the size in bytes that an expression may have once all patterns are in it.
-const mostPattern = 256 << 10
+// maxPattern is the size in bytes that an expression may have once all patterns are in it.
+const maxPattern = 256 << 10
 
 // use is the use of a pattern in an expression, as the library reads it: its name, the name of the member and its type.
 var use = regexp.MustCompile(`%{(\w+)(?::([\w+.]+)(?::(\w+))?)?}`)
@@ -146,8 +146,8 @@ func (d *definitions) size(expression string) (int, error) {
 			d.path = d.path[:len(d.path)-1]
 			d.sizes[name] = size
 		}
-		if total += size; total > mostPattern {
-			return 0, fmt.Errorf("with all patterns in it, the expression is larger than %d KiB", mostPattern>>10)
+		if total += size; total > maxPattern {
+			return 0, fmt.Errorf("with all patterns in it, the expression is larger than %d KiB", maxPattern>>10)
 		}
 	}
 	return total, nil

@@ -30,7 +30,7 @@ func httpRequest(at unsafe.Pointer, space uint32) uint32
 
 // Error codes that the functions of the host return instead of a size.
 const (
-	leastCode           = 4294967195
+	minCode             = 4294967195
 	codeNoMoreCommands  = 4294967294
 	codeSubjectNotFound = 4294967289
 	codeVersionNotFound = 4294967288
@@ -54,7 +54,7 @@ func Serve(plugin sdk.ProcessorPlugin) {
 		switch {
 		case n == codeNoMoreCommands:
 			return
-		case n >= leastCode:
+		case n >= minCode:
 			fmt.Fprintf(os.Stderr, "cannot get a command from the host: code %d\n", n)
 			os.Exit(1)
 		case n > uint32(len(buffer)):
@@ -74,12 +74,12 @@ func call(f func(unsafe.Pointer, uint32) uint32, request []byte) ([]byte, error)
 	buffer := make([]byte, max(len(request), 1))
 	copy(buffer, request)
 	n := f(unsafe.Pointer(unsafe.SliceData(buffer)), uint32(len(request)))
-	if n < leastCode && n > uint32(len(request)) {
+	if n < minCode && n > uint32(len(request)) {
 		buffer = make([]byte, n)
 		copy(buffer, request)
 		n = f(unsafe.Pointer(unsafe.SliceData(buffer)), n)
 	}
-	if n >= leastCode {
+	if n >= minCode {
 		return nil, hostError(n)
 	}
 	return buffer[:n], nil
