@@ -258,6 +258,35 @@ func TestBatchingDestinationEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// A destination that replays dead letters knows it.
+func TestForReplay(t *testing.T) {
+	for _, replays := range []bool{false, true} {
+		f := &fakeDestination{}
+		f.t = t
+		var env *sdk.Env
+		f.write = func(ctx context.Context, records []record.Record) (int, error) {
+			env = sdk.EnvFrom(ctx)
+			return len(records), nil
+		}
+		d, err := newHost(sdk.Connector{NewDestination: func() sdk.Destination { return f }}).Destination(t.Context(),
+			"fake", connectorID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if replays {
+			d.(interface{ ForReplay() }).ForReplay()
+		}
+		var got outcome
+		if err := errors.Join(d.Configure(t.Context(), nil), d.Open(t.Context(), got.settled),
+			d.Write(t.Context(), record.NewBatch(records(0, 1))), d.Teardown(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if env.Replay != replays || env.ConnectorID != connectorID {
+			t.Errorf("the environment is %+v", env)
+		}
+	}
+}
+
 // A destination that is acknowledged apart from its pipeline is synced under its own name.
 func TestSyncAs(t *testing.T) {
 	g := &plugins.SyncGroup{}

@@ -67,6 +67,9 @@ func (in *instance) SyncAs(name string) {
 	}
 }
 
+// ForReplay makes the connector one that replays dead letters; see sdk.Env. It must be called before all other methods.
+func (in *instance) ForReplay() { in.env.Replay = true }
+
 // LogThrough wraps the log handler for the connector, and for messages about it, with wrap. It must be called before
 // all other methods.
 func (in *instance) LogThrough(wrap func(slog.Handler) slog.Handler, _ func(string) string) {

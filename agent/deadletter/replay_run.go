@@ -130,7 +130,11 @@ func (s plugins) Destination(ctx context.Context, plugin, id string) (connector.
 	if id == s.run.declared.Pipeline.QualifiedID(spec.QueueID) {
 		return &replayQueue{}, nil
 	}
-	return s.Plugins.Destination(ctx, plugin, id)
+	d, err := s.Plugins.Destination(ctx, plugin, id)
+	if replays, ok := d.(interface{ ForReplay() }); ok && err == nil {
+		replays.ForReplay()
+	}
+	return d, err
 }
 
 // ByName implements engine.Plugins.

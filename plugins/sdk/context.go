@@ -34,6 +34,9 @@ type Env struct {
 	TimeLimit time.Duration
 	// Progress tracks a processor; nil if there is no time limit.
 	Progress *Progress
+	// Replay reports that a destination replays dead letters. The destination of the running pipeline may write at the
+	// same time, with the same ConnectorID: what only one client may hold, such as a session, needs another name.
+	Replay bool
 	// Buffer implements NewBuffer; nil if the host does not limit memory.
 	Buffer func() Buffer
 

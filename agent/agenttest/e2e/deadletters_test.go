@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -355,5 +356,57 @@ pipelines:
 		if got := agenttest.Payloads(t, w.Path(name)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
 			t.Errorf("%s has %q, want %q", name, got, want)
 		}
+	}
+}
+
+// A replay into a destination that keeps the ids of written records disturbs neither the pipeline nor its ids.
+func TestReplayBesideAPositionTable(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	agenttest.AppendTo(t, w.Path("in.log"), "one\nbad 2\n")
+	file := func(bad string) string {
+		return fmt.Sprintf(`version: 2.2
+pipelines:
+  - id: p
+    status: running
+    dead-letter-queue: {window-size: 0}
+    connectors:
+      - {id: in, type: source, plugin: file, settings: {path: %q}}
+      - id: out
+        type: destination
+        plugin: sqlite
+        settings:
+          path: %q
+          table: t
+          setup: CREATE TABLE IF NOT EXISTS t (line TEXT)
+          positionTable: conduit_positions
+    processors:
+      - {id: check, plugin: error, condition: '{{ contains %q (printf "%%s" .Payload.After) }}',
+         settings: {message: it is bad}}
+      - {id: row, plugin: expr.map, settings: {mapping: '.Payload.After = {"line": trim(text(after))}'}}
+`, w.Path("in.log"), w.Path("out.db"), bad)
+	}
+	w.Save("p.yaml", file("bad"))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	db, err := sql.Open("sqlite3", w.Path("out.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows := func() (all string) {
+		// there is no table at first
+		_ = db.QueryRowContext(t.Context(), "SELECT group_concat(line) FROM t").Scan(&all)
+		return all
+	}
+	w.Wait("a row and a dead letter", func() bool { return len(w.DeadLetters()) == 1 && rows() == "one" })
+	w.Save("p.yaml", file("worse"))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	if s := w.replay(spec.ReplayRequest{All: true}); s.Settled != 1 || s.Error != "" {
+		t.Errorf("the replay is %+v", s)
+	}
+	agenttest.AppendTo(t, w.Path("in.log"), "three\nfour\n")
+	w.Wait("the other rows", func() bool { return rows() == "one,bad 2,three,four" })
+	if n := strings.Count(w.Log(), "UNIQUE constraint"); n > 0 {
+		t.Errorf("the pipeline failed %d times:\n%s", n, w.Log())
 	}
 }

@@ -33,7 +33,7 @@ const descriptions = "" +
 	"exactlyOnce: Whether records and their positions are written in one transaction, so that no record " +
 	"is duplicated after a restart. For consumers that read only committed transactions.\n" +
 	"transactionalID: Transactional id, used by this destination only. Default: conduit- and a name " +
-	"derived from the connector's id.\n" +
+	"derived from the connector's id. A replay of dead letters adds /replay.\n" +
 	"positionsTopic: Topic for the positions of the last written records, used by this destination only, " +
 	"with one partition. Default: conduit-positions- and a name derived from the connector's id. It is " +
 	"created if it does not exist.\n" +

@@ -160,7 +160,7 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 	d.network = &network{log: sdk.Logger(ctx)}
 	opts := append(d.options[:len(d.options):len(d.options)], kgo.WithHooks(d.network))
 	if d.settings.ExactlyOnce {
-		d.once = newOnce(&d.settings, sdk.EnvFrom(ctx).ConnectorID)
+		d.once = newOnce(&d.settings, sdk.EnvFrom(ctx))
 		opts = append(opts, d.once.options()...)
 	}
 	if d.client, err = kgo.NewClient(opts...); err != nil {
@@ -255,7 +255,7 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 	if err != nil || !old.ExactlyOnce || old.PositionsTopic != "" {
 		return err
 	}
-	topic := newOnce(&old, sdk.EnvFrom(ctx).ConnectorID).topic
+	topic := newOnce(&old, sdk.EnvFrom(ctx)).topic
 	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
 		_, err := c.DeleteTopic(ctx, topic)
 		return err

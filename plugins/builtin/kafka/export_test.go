@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // Token returns a current token of the source.
@@ -31,8 +32,8 @@ func FirstMessage(ctx context.Context, values map[string]string) ([]byte, error)
 }
 
 // OwnNames returns the default transactional id and positions topic of a destination.
-func OwnNames(connectorID string) (id, topic string) {
-	o := newOnce(&destinationSettings{}, connectorID)
+func OwnNames(connectorID string, replay bool) (id, topic string) {
+	o := newOnce(&destinationSettings{}, &sdk.Env{ConnectorID: connectorID, Replay: replay})
 	return o.id, o.topic
 }
 

@@ -17,7 +17,8 @@ type onceSettings struct {
 	// Whether records and their positions are written in one transaction, so that no record is duplicated after a
 	// restart. For consumers that read only committed transactions.
 	ExactlyOnce bool `json:"exactlyOnce" default:"false"`
-	// Transactional id, used by this destination only. Default: conduit- and a name derived from the connector's id.
+	// Transactional id, used by this destination only. Default: conduit- and a name derived from the connector's id. A
+	// replay of dead letters adds /replay.
 	TransactionalID string `json:"transactionalID" literal:"true"`
 	// Topic for the positions of the last written records, used by this destination only, with one partition. Default:
 	// conduit-positions- and a name derived from the connector's id. It is created if it does not exist.
@@ -34,11 +35,16 @@ type once struct {
 	last      piece             // the last one written or refused
 }
 
-func newOnce(s *destinationSettings, connectorID string) *once {
-	name := texts.Word(connectorID)
+// newOnce returns the transactions of a destination. A broker fences a producer when another one uses its transactional
+// id, so a replay has another id. Both add to the same positions.
+func newOnce(s *destinationSettings, env *sdk.Env) *once {
+	name := texts.Word(env.ConnectorID)
 	o := &once{id: s.TransactionalID, topic: s.PositionsTopic}
 	if o.id == "" {
 		o.id = "conduit-" + name
+	}
+	if env.Replay {
+		o.id += "/replay" // no name of a connector has a slash
 	}
 	if o.topic == "" {
 		o.topic = positionsPrefix + name

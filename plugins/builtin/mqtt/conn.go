@@ -50,13 +50,22 @@ func (s *serverSettings) check() error {
 	return err
 }
 
-// id returns the client name. Its letters and digits are valid for every server.
+// id returns the client name. Its letters and digits are valid for every server. A server disconnects a client when
+// another one with its name connects, so a replay has another name.
 func (s *serverSettings) id(ctx context.Context) string {
+	env := sdk.EnvFrom(ctx)
+	name := env.ConnectorID
+	if env.Replay {
+		name += "/replay"
+	}
+	if s.ClientID != "" && env.Replay {
+		return s.ClientID + "-replay"
+	}
 	if s.ClientID != "" {
 		return s.ClientID
 	}
 	const digits = 16 // with the prefix at most 23, the length that every server accepts
-	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))
+	sum := sha256.Sum256([]byte(name))
 	return "conduit" + hex.EncodeToString(sum[:])[:digits]
 }
 

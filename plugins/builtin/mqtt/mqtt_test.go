@@ -205,3 +205,20 @@ func open(t *testing.T, settings map[string]string) sdk.Destination {
 	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
 	return d
 }
+
+// TestClientIDs checks that no two clients have the same name, and that every server accepts the default names.
+func TestClientIDs(t *testing.T) {
+	taken := map[string]bool{}
+	for _, setting := range []string{"", "mine"} {
+		for _, replay := range []bool{false, true} {
+			for _, connector := range []string{"p:a", "p:b", "p:a-replay"} {
+				id := mqtt.ClientID(setting, &sdk.Env{ConnectorID: connector, Replay: replay})
+				if taken[id] && setting == "" || setting == "" && len(id) > 23 || setting != "" &&
+					(id == setting) == replay {
+					t.Errorf("%s with %q, replay %t: %q", connector, setting, replay, id)
+				}
+				taken[id] = true
+			}
+		}
+	}
+}

@@ -52,7 +52,8 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := pg.CheckURL(ctx, s.URL); err != nil {
 		return err
 	}
-	d.database = database{url: s.URL, timeout: s.Timeout, positions: sqlName(s.PositionTable)}
+	d.database = database{url: s.URL, timeout: s.Timeout, positions: sqlName(s.PositionTable),
+		positionTable: s.PositionTable[strings.LastIndexByte(s.PositionTable, '.')+1:]}
 	d.Database = &d.database
 	return d.Writer.Configure(ctx, s.Settings)
 }
@@ -90,9 +91,11 @@ type database struct {
 	url       string
 	timeout   time.Duration
 	positions string // name of the table of positions, in SQL syntax
-	conn      *pgconn.PgConn
-	tables    map[string]*table // by name in the setting table
-	rows      []byte            // buffer for COPY
+	// the same without its schema and quotes
+	positionTable string
+	conn          *pgconn.PgConn
+	tables        map[string]*table // by name in the setting table
+	rows          []byte            // buffer for COPY
 }
 
 type (

@@ -111,6 +111,9 @@ func (d *database) Commit(ctx context.Context, groups [][]*change, ledger *sqlsi
 	}
 	if err := pg.Execute(ctx, d.conn, sql); err != nil { // checks deferred constraints
 		d.rollback(ctx)
+		if hashes != nil && pg.Duplicated(err, d.positionTable) {
+			return sqlsink.Taken(fmt.Errorf("cannot save positions in %s: %w", d.positions, err))
+		}
 		return err
 	}
 	return nil

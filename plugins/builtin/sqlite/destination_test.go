@@ -105,6 +105,12 @@ func TestOnce(t *testing.T) {
 	w.sink().CheckForgets(t, map[string]string{"path": w.path})
 }
 
+// TestBeside writes with two instances of a destination.
+func TestBeside(t *testing.T) {
+	w := newWorld(t, "CREATE TABLE t (n INT)")
+	w.sink().CheckBeside(t)
+}
+
 // TestSetup creates the database and its table, and can access no other file.
 func TestSetup(t *testing.T) {
 	dir := t.TempDir()

@@ -47,10 +47,14 @@ func (d *DB) note(ctx context.Context, ledger *Ledger, hashes []byte) error {
 		_, err = d.prepared(ctx, "DELETE FROM "+d.name(d.Positions)+" WHERE connector = ? AND batch <= ?",
 			ledger.Connector, last)
 	}
-	if err != nil {
-		return Blameless(fmt.Errorf("cannot save positions in %s: %w", d.Positions, err))
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("cannot save positions in %s: %w", d.Positions, err)
+	if d.Dialect.Refused(err) {
+		return Taken(err)
+	}
+	return Blameless(err)
 }
 
 // Forget removes the connector from the table of positions, if that table exists.

@@ -119,6 +119,9 @@ func (w *Writer[C]) Open(ctx context.Context) error {
 // maxTries is the number of attempts on new connections before Write returns an unavailable error.
 const maxTries = 3
 
+// maxTaken is the number of attempts while another writer uses the numbers in the ledger.
+const maxTaken = 100
+
 // Write implements sdk.Destination. It writes all records in one transaction. If the database refuses a record, Write
 // finds it by bisection and writes the records before it.
 func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (n int, err error) {
@@ -146,26 +149,39 @@ func (r identified) halves() (first, second identified) {
 	return first, second
 }
 
-func (w *Writer[C]) write(ctx context.Context, records identified) (int, error) {
+func (w *Writer[C]) write(ctx context.Context, records identified) (done int, err error) {
 	var wait common.Backoff
 	for try := 1; ; try++ {
 		var n int
 		err := w.Database.Connect(ctx, w.ledger)
 		if err == nil {
-			n, err = w.writeHalves(ctx, records)
+			n, err = w.writeHalves(ctx, records.from(done))
+			done += n
 		}
 		if err == nil || w.refused(err) {
-			return n, err
+			return done, err
 		}
-		w.Database.Disconnect() // a retry of this call, or the next call, reconnects
-		if n > 0 || try == maxTries || !w.Database.Transient(err) {
-			return n, sdk.Unavailable(err)
+		w.Database.Disconnect() // a retry of this call, or the next call, reconnects and reads the ledger
+		if errors.As(err, &taken{}) && ctx.Err() == nil && try < maxTaken {
+			continue
+		}
+		if done > 0 || try >= maxTries || !w.Database.Transient(err) {
+			return done, sdk.Unavailable(err)
 		}
 		w.log.Warn("cannot write, retrying", "err", err)
 		if err := wait.Wait(ctx); err != nil {
-			return 0, err
+			return done, err
 		}
 	}
+}
+
+// from returns the records without the first n.
+func (r identified) from(n int) identified {
+	r.records = r.records[n:]
+	if r.ids != nil {
+		r.ids = r.ids[n:]
+	}
+	return r
 }
 
 // writeHalves writes the records, or the records before the first refused one.
@@ -233,7 +249,8 @@ type refusal struct{ error }
 func (r refusal) Unwrap() error { return r.error }
 
 func (w *Writer[C]) refused(err error) bool {
-	return errors.As(err, &refusal{}) || !errors.As(err, &blameless{}) && w.Database.Refused(err)
+	return errors.As(err, &refusal{}) || !errors.As(err, &blameless{}) && !errors.As(err, &taken{}) &&
+		w.Database.Refused(err)
 }
 
 // tableOf returns the table name for a record.
@@ -251,6 +268,15 @@ func (w *Writer[C]) tableOf(r *record.Record) (string, error) {
 	}
 	return string(name), nil
 }
+
+// Taken marks err as the error of a transaction whose number in the ledger another writer has used, such as a replay of
+// dead letters: the ledger has to be read again.
+func Taken(err error) error { return taken{err} }
+
+type taken struct{ error }
+
+// Unwrap returns the cause.
+func (t taken) Unwrap() error { return t.error }
 
 // Blameless marks err as not caused by a record, whatever Database.Refused returns.
 func Blameless(err error) error { return blameless{err} }

@@ -118,6 +118,30 @@ func (d *SQLDestination) CheckOnce(t testing.TB) {
 	}
 }
 
+// CheckBeside writes to the table, which has the column n, with two instances of a destination, as a pipeline and a replay
+// of its dead letters do: none disturbs the other, and what one has written the other does not write again.
+func (d *SQLDestination) CheckBeside(t testing.TB) {
+	t.Helper()
+	var all []record.Record
+	for i := range 100 {
+		all = append(all, plugintest.Row(i, record.OperationCreate, nil, map[string]any{"n": i}))
+	}
+	pipeline, ctx := d.Open("positionTable", "conduit_positions")
+	replay, other := d.Open("positionTable", "conduit_positions")
+	for i, part := range [][]record.Record{all[:20], all[20:40], all[40:60], all[50:80], all[80:90], all[90:]} {
+		to, ctx := pipeline, ctx
+		if i%2 == 1 {
+			to, ctx = replay, other
+		}
+		if n, err := to.Write(ctx, part); n != len(part) || err != nil {
+			t.Errorf("write %d: wrote %d of %d: %v", i, n, len(part), err)
+		}
+	}
+	if got := QuerySQL(t, d.DB, "SELECT count(*), count(DISTINCT n) FROM t"); got != "100|100" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // CheckForgets deletes the connector: no positions are left.
 func (d *SQLDestination) CheckForgets(t testing.TB, settings map[string]string) {
 	t.Helper()

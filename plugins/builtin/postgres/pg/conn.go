@@ -151,6 +151,12 @@ func Code(err error) string {
 	return ""
 }
 
+// Duplicated reports whether err says that a row of this table exists already. The table has no schema.
+func Duplicated(err error, table string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505" && pg.TableName == table
+}
+
 // SQLSTATEs that the connector handles.
 const (
 	CodeUndefinedObject = "42704"

@@ -148,6 +148,8 @@ func writtenValues(t *testing.T, s *server.MySQL) {
 func once(t *testing.T, s *server.MySQL) {
 	w := in(t, s, "CREATE TABLE t (n int)")
 	w.sink().CheckOnce(t)
+	w.exec("DELETE FROM t")
+	w.sink().CheckBeside(t)
 	w.sink().CheckForgets(t, w.settings())
 }
 

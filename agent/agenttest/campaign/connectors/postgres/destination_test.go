@@ -175,6 +175,18 @@ func once(w *world) {
 	if got := w.query("SELECT count(*), count(DISTINCT n) FROM t"); got != "100|100" {
 		w.Errorf("got %s", got)
 	}
+	beside := []*destination{w.destination(settings), w.destination(settings)} // such as a replay of dead letters
+	w.exec("TRUNCATE t")
+	for i, n := range []int{1000, 1010, 1020, 1025, 1040} {
+		all = nil
+		for j := range 10 {
+			all = append(all, plugintest.Row(n+j, record.OperationCreate, nil, m{"n": n + j}))
+		}
+		beside[i%2].write(all...)
+	}
+	if got := w.query("SELECT count(*), count(DISTINCT n) FROM t"); got != "45|45" {
+		w.Errorf("two instances wrote %s", got)
+	}
 	if err := d.LifecycleOnDeleted(d.ctx,
 		map[string]string{"url": w.url(), "positionTable": "conduit_positions"}); err != nil {
 		w.Fatal(err)
