@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -94,7 +95,7 @@ func (d *Destination) waitsSince() time.Time {
 	c := d.log.Cursor(low)
 	defer c.Close()
 	c.Bound(1, nil) // one frame
-	if records, _, _ := c.Read(low + 1<<32); len(records) == 0 {
+	if records, _, _ := c.Read(math.MaxUint64); len(records) == 0 {
 		return time.Time{}
 	}
 	d.mu.Lock()

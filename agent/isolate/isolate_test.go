@@ -51,6 +51,34 @@ func TestSiblingsDoNotWait(t *testing.T) {
 	})
 }
 
+// The age of the oldest record is known after restarts, too, which leave gaps between the offsets of records.
+func TestAgeAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 100)
+		r := w.start()
+		time.Sleep(5 * time.Second)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		w.slow.hold = make(chan struct{})
+		r = w.start()
+		time.Sleep(5 * time.Second)
+		if b := r.backlog(); b.Records != 0 || b.Seconds != 0 {
+			t.Errorf("the backlog of an empty log is %+v", b)
+		}
+		w.source.raise(200)
+		time.Sleep(time.Minute)
+		if b := r.backlog(); b.Records != 100 || b.Seconds < 59 || b.Seconds > 61 {
+			t.Errorf("the backlog is %+v", b)
+		}
+		close(w.slow.hold)
+		time.Sleep(time.Second)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A failing destination is started again, with the first record that it did not settle, while the sibling continues.
 func TestFailuresAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

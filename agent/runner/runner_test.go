@@ -212,7 +212,7 @@ func TestIsolationThatIsNotThere(t *testing.T) {
 	r := newRunner(t)
 	d := declared(filepath.Join(t.TempDir(), "out.jsonl"), "true")
 	d.Pipeline.Connectors[1].Isolate = &spec.Isolation{Bytes: spec.DefaultIsolationBytes}
-	if _, err := r.Prepare(t.Context(), d); err == nil || !strings.Contains(err.Error(), "conduit-edge") ||
+	if _, err := r.Prepare(t.Context(), d); err == nil || !strings.Contains(err.Error(), "the full binary, conduit") ||
 		!strings.Contains(err.Error(), "p:dst") {
 		t.Errorf("prepared, error %v", err)
 	}
