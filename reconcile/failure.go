@@ -113,9 +113,9 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 		p.log().Warn("pipeline does not deliver", "reason", now.Reason, "stage", now.Stage, "since", now.Since, "err",
 			now.Message)
 	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
-		p.event(spec.EventNormal, "Delivering", "delivers again, after "+
+		p.event(spec.EventNormal, "Delivering", "nothing holds it up any more, after "+
 			time.Since(before.Since).Round(time.Second).String())
-		p.log().Info("pipeline delivers again", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
+		p.log().Info("nothing holds the pipeline up any more", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
 	}
 }
 

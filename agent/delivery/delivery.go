@@ -218,6 +218,11 @@ func (s *Stage) judge(now time.Time, l *Limits) *spec.Stall {
 		return s.stall(spec.StallRetrying, s.Since, r.Text)
 	case s.Failure != nil && now.Sub(s.Failure.First) >= l.Stuck:
 		return s.stall(spec.StallRetrying, s.Failure.First, s.Failure.Text)
+	case !s.Held.IsZero() && r.Count > 0 && now.Sub(s.Held) >= l.Report && now.Sub(r.First) >= l.Report &&
+		now.Sub(r.Last) < l.Fresh:
+		return s.stall(spec.StallRetrying, s.Held, r.Text)
+	case !s.Held.IsZero() && now.Sub(s.Held) >= l.Regular/2: // its usual time for a record is not known
+		return s.stall(spec.StallStuck, s.Held, "it has not responded, and records are waiting in its log"+s.last())
 	// the stage itself reports that the problem is not over
 	case r.Count > 0 && s.Warning != "" && now.Sub(r.First) >= l.Report:
 		return s.stall(spec.StallRetrying, r.First, r.Text)

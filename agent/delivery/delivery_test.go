@@ -76,6 +76,15 @@ func TestJudgeStages(t *testing.T) {
 			"DestinationRetrying p:out 40"},
 		"isolated, it failed a moment ago": {[]delivery.Stage{{Kind: spec.StageDestination,
 			Stage: measure.Stage{ID: "p:out", Failure: reported(2, 5*time.Second, 0)}}}, ""},
+		"isolated, it retries by itself, and its log takes records": {[]delivery.Stage{{Kind: spec.StageDestination,
+			PassedAt: ago(time.Second), Stage: measure.Stage{ID: "p:out", Held: ago(4 * time.Second),
+				Report: reported(3, 4*time.Second, time.Second)}}}, "DestinationRetrying p:out 4"},
+		"isolated, it is slow": {[]delivery.Stage{{Kind: spec.StageDestination,
+			Stage: measure.Stage{ID: "p:out", Held: ago(time.Minute)}}}, ""},
+		"isolated, it hangs": {[]delivery.Stage{{Kind: spec.StageDestination,
+			Stage: measure.Stage{ID: "p:out", Held: ago(3 * time.Minute)}}}, "DestinationStuck p:out 180"},
+		"isolated, it reported errors, and has settled all": {[]delivery.Stage{{Kind: spec.StageDestination,
+			Stage: measure.Stage{ID: "p:out", Report: reported(3, 4*time.Second, time.Second)}}}, ""},
 		"it gathers a batch for a minute": {[]delivery.Stage{destination(50*time.Second, func(s *delivery.Stage) {
 			s.Doing, s.Patience = measure.Gathering, time.Minute
 		})}, ""},

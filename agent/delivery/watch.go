@@ -250,7 +250,8 @@ func (p *pipeline) note(now time.Time, i int, m *measure.Stage, declared *spec.P
 		}
 	}
 	st := &p.stages[i]
-	if st.sample(now, m) {
+	answered := m.Held.IsZero() || m.Held.After(st.Held) // by the system of an isolated destination, if it is one
+	if st.sample(now, m) && answered {
 		clearReports(stats, st.Kind, m.ID)
 		st.Report, st.Refusal = nil, nil
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -20,6 +21,9 @@ type Isolated interface {
 	// Failure returns the failures in a row of the system, with the last error; nil if there are none. It is called at
 	// any time.
 	Failure() *measure.Report
+	// Held returns since when the system holds records without settling one, zero if it holds none, or holds them
+	// because of its settings. It is called at any time.
+	Held() time.Time
 }
 
 // DeadLetterQueue takes refused records of a run from an Isolated destination.
@@ -74,6 +78,15 @@ func (d *destinationRun) failure() *measure.Report {
 		return i.Failure()
 	}
 	return nil
+}
+
+// heldSince returns since when the system of an isolated destination holds records without settling one; zero
+// otherwise.
+func (d *destinationRun) heldSince() time.Time {
+	if i := d.out.Load().isolated(); i != nil {
+		return i.Held()
+	}
+	return time.Time{}
 }
 
 // waitsForRoom reports whether records wait for room in the log of an isolated destination.

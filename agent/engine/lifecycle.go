@@ -56,7 +56,7 @@ func (s *lifecycleStart) Notify(ctx context.Context) error {
 		return nil
 	}
 	if err := s.send(ctx, state); err != nil {
-		return fmt.Errorf("cannot start connector %s: its lifecycle event failed: %w", s.ID, err)
+		return fmt.Errorf("cannot start connector %s: %w", s.ID, err)
 	}
 	if replaced != nil {
 		if err := s.save(ctx, replaced.Superseded()); err != nil {

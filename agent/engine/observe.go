@@ -49,9 +49,9 @@ func (d *destinationRun) observe() measure.Stage {
 	d.mu.Lock()
 	held := d.written - d.results
 	d.mu.Unlock()
-	o := measure.Stage{ID: d.id, Type: spec.TypeDestination, Outstanding: held, Patience: patience(out.batching, held),
+	o := measure.Stage{ID: d.id, Type: spec.TypeDestination, Outstanding: held, Patience: out.batching.Patience(held),
 		Passed: d.stats.Records.Load(), Report: d.stats.Reports.Get(), Refusal: d.stats.Refusals.Get(),
-		Failure: d.failure()}
+		Failure: d.failure(), Held: d.heldSince()}
 	_, writing := d.stats.Busy.Sum()
 	switch {
 	case out.opening.Load():
@@ -71,8 +71,8 @@ func (d *destinationRun) observe() measure.Stage {
 	return o
 }
 
-// patience returns how long a destination with policy p may hold n records deliberately, negative for any time.
-func patience(p BatchPolicy, n uint64) time.Duration {
+// Patience returns how long a destination with policy p may hold n records deliberately, negative for any time.
+func (p BatchPolicy) Patience(n uint64) time.Duration {
 	takes := p.Takes(n)
 	if p.Waits(n) || takes == math.MaxInt64 {
 		return -1
@@ -87,7 +87,7 @@ func (q *deadLetterQueue) observe() measure.Stage {
 	case out.opening.Load():
 		o.Doing = measure.Opening
 	case out.awaited.Load():
-		o.Doing, o.Outstanding, o.Patience = measure.Writing, 1, patience(out.batching, 1)
+		o.Doing, o.Outstanding, o.Patience = measure.Writing, 1, out.batching.Patience(1)
 	}
 	return o
 }

@@ -33,6 +33,7 @@ type attempt struct {
 	bytes   int           // guarded by mu: memory of pending
 	answers uint64        // guarded by mu: calls of settle
 	passes  bool          // guarded by mu: results are those of records that were passed on directly
+	since   time.Time     // guarded by mu: of the last answer, or when pending got its first records
 	changed notify.Signal // pending has less
 }
 
@@ -84,6 +85,17 @@ func (a *attempt) run() (err error) {
 		return cmp.Or(context.Cause(a.ctx), err)
 	}
 	return nil
+}
+
+// held implements engine.Isolated for the records on their way.
+func (a *attempt) held() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	patience := a.batching.Patience(uint64(a.count))
+	if a.count == 0 || patience < 0 || time.Since(a.since) < patience {
+		return time.Time{}
+	}
+	return a.since.Add(patience)
 }
 
 // finish ends the attempt, and returns when the cursor is saved as far as records are settled.
@@ -160,6 +172,9 @@ func (a *attempt) put(records []record.Record, offsets []uint64) error {
 	b := record.NewBatch(records)
 	e := entry{records, offsets, b.Memory()}
 	a.mu.Lock()
+	if a.count == 0 {
+		a.since = time.Now()
+	}
 	a.pending = append(a.pending, e)
 	a.count += len(records)
 	a.account(e.bytes)
@@ -266,6 +281,7 @@ func (a *attempt) settle(n int, refused error) {
 			return
 		}
 		a.mu.Lock()
+		a.since = time.Now()
 		a.count -= len(records)
 		a.mu.Unlock()
 		a.settledTo(next)

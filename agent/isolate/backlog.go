@@ -74,6 +74,20 @@ func (d *Destination) Failure() *measure.Report {
 	return &measure.Report{Text: f.text(), First: f.since, Last: time.Now(), Count: f.failures}
 }
 
+// Held implements engine.Isolated.
+func (d *Destination) Held() time.Time {
+	if !d.opened.Load() {
+		return time.Time{}
+	}
+	d.feeder.mu.Lock()
+	a := d.feeder.attempt
+	d.feeder.mu.Unlock()
+	if a == nil {
+		return time.Time{}
+	}
+	return a.held()
+}
+
 // text returns the text of the error, without secrets.
 func (f *feeder) text() string {
 	if f.Redact != nil {

@@ -403,9 +403,14 @@ func (r *run) stop() error {
 func (r *run) backlog() spec.Backlog { return new(isolate.Part).Backlogs(r.Pipeline)["p:slow"] }
 
 // failure returns the failures in the stage of the isolated destination.
-func (r *run) failure() *measure.Report {
+func (r *run) failure() *measure.Report { return r.stage().Failure }
+
+// held returns since when the isolated destination holds records.
+func (r *run) held() time.Time { return r.stage().Held }
+
+func (r *run) stage() *measure.Stage {
 	stages := r.Pipeline.Stages(nil)
-	return stages[slices.IndexFunc(stages, func(s measure.Stage) bool { return s.ID == "p:slow" })].Failure
+	return &stages[slices.IndexFunc(stages, func(s measure.Stage) bool { return s.ID == "p:slow" })]
 }
 
 // upTo returns the numbers from 1 to n.

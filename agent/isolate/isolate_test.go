@@ -51,6 +51,33 @@ func TestSiblingsDoNotWait(t *testing.T) {
 	})
 }
 
+// A destination that takes records and settles none holds them, until it settles one.
+func TestHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 10)
+		hold := make(chan struct{})
+		w.slow.hold = hold
+		r := w.start()
+		time.Sleep(5 * time.Second)
+		if at := r.held(); time.Since(at) < 4*time.Second || time.Since(at) > 5*time.Second {
+			t.Errorf("it holds records since %v", time.Since(at))
+		}
+		close(hold)
+		time.Sleep(time.Second)
+		if at := r.held(); !at.IsZero() {
+			t.Errorf("it holds nothing, since %v", time.Since(at))
+		}
+		w.source.raise(20)
+		time.Sleep(time.Second)
+		if at := r.held(); !at.IsZero() {
+			t.Errorf("it holds nothing any more, since %v", time.Since(at))
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The age of the oldest record is known after restarts, too, which leave gaps between the offsets of records.
 func TestAgeAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -283,7 +310,8 @@ func TestUntoleratedRefusalStopsOnlyTheDestination(t *testing.T) {
 		}
 		w.slow.set(func() { w.slow.refuse = nil })
 		time.Sleep(time.Minute)
-		// The records behind the refused one may have been written before it was refused, but only in the first attempt.
+		// The records behind the refused one may have been written before it was refused, but only in the first
+		// attempt.
 		got := slices.DeleteFunc(w.slow.written(), func(n int) bool { return n > 50 })
 		if !slices.Equal(got, upTo(50)) || len(w.slow.written()) > 150 {
 			t.Errorf("the isolated destination got %v", w.slow.written())

@@ -22,8 +22,11 @@ type Stage struct {
 	Report   *Report // logged errors; nil if there are none; never modified
 	Refusal  *Report // why it refused records; nil for none; never modified
 	Failure  *Report // failures of an isolated destination; nil: none; never modified
-	Warning  string  // current warning of a source
-	RawLane  string  // of a source: sdk.RawLane; "" if its connector has no lines
+	// Held is since when the system of an isolated destination holds records and has settled none; zero if it holds
+	// none, or holds them because of its settings.
+	Held    time.Time
+	Warning string // current warning of a source
+	RawLane string // of a source: sdk.RawLane; "" if its connector has no lines
 }
 
 // Doing is the current activity of a stage.

@@ -35,7 +35,8 @@ func statusCommand(p *Program) *ffcli.Command {
 		Long: `For each pipeline the table shows its phase, the declared and the running generation, the records per
 second that are read (in) and that its slowest destination accepts (out), and its error. Problems of
 files follow. A pipeline is "not delivering" while a stage retries, refuses records, does not respond
-or fails repeatedly, until a record is delivered again.
+or fails repeatedly. After a failure it counts as delivering when a run has delivered for 15 seconds, or
+had nothing to deliver for 30.
 With an ID a table of its stages follows: records in and out per second, records held, activity,
 time of the last record, and last reported error.
 Problems of the agent and of the directory of pipeline files come first.
@@ -413,11 +414,16 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, PhaseColors[s.State.Phase])
 }
 
-// writeWarnings writes the warnings and notes of the sources, and the data that they left out.
+// writeWarnings writes the warnings and notes of the sources, the data that they left out, and the number of refused
+// records.
 func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
 		if all[i].Rates == nil {
 			continue
+		}
+		if n := all[i].Rates.Refused; n > 0 {
+			fmt.Fprintf(to, "%s %s: %s refused since the agent started; list them: conduit dlq ls %[2]s\n",
+				r.Paint("note:", terminal.Dim), all[i].ID, terminal.Count(int(n), "record"))
 		}
 		for id, stage := range all[i].Rates.Stages {
 			if stage.Behind != nil && stage.Behind.Warning != "" {

@@ -75,9 +75,11 @@ func TestStatusFitsANarrowTerminal(t *testing.T) {
 func TestStatusShowsNotes(t *testing.T) {
 	var page bytes.Buffer
 	stages := map[string]spec.StageRates{"p:a": {Behind: &progress.Report{Notes: []string{"no file matches /x/*"}}}}
-	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{Rates: &spec.PipelineRates{Stages: stages}}}
+	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: "p",
+		Rates: &spec.PipelineRates{Refused: 229, Stages: stages}}}
 	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{one})
-	if got := page.String(); got != "note: p:a: no file matches /x/*\n" {
+	if got := page.String(); got != "note: p: 229 records refused since the agent started; list them: conduit dlq ls p\n"+
+		"note: p:a: no file matches /x/*\n" {
 		t.Errorf("got %q", got)
 	}
 }

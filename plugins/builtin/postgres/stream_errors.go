@@ -26,9 +26,10 @@ func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 		(strings.Contains(err.Message, "slot") || strings.Contains(err.Detail, "slot")):
 		return st.settings.lost("was invalidated by the server (" + strings.TrimSpace(err.Message+" "+err.Detail) + ")")
 	case strings.Contains(err.Message, "publication") && strings.Contains(err.Message, "does not exist"):
-		return fmt.Errorf("%w: publication %s was dropped, or created after slot %s, so changes in "+
-			"between cannot be read; a new snapshot is needed: delete the pipeline and declare it "+
-			"again", wrapped, st.settings.Publication, st.settings.Slot)
+		return fmt.Errorf("%w: publication %s was dropped, or created after the position of slot %s; if it is new, let "+
+			"the pipeline catch up with its former publication, then set this one and restart the pipeline; if it was "+
+			"dropped, changes in between cannot be read, and a new snapshot is needed: delete the pipeline and declare "+
+			"it again", wrapped, st.settings.Publication, st.settings.Slot)
 	}
 	return wrapped
 }
