@@ -53,8 +53,12 @@ func warnReadable(log *slog.Logger, setting, file string) {
 
 // token returns the token in the content of a file.
 func token(setting, file, content string) (string, error) {
-	if content = strings.TrimSpace(content); content == "" {
+	content = strings.TrimSpace(content)
+	switch {
+	case content == "":
 		return "", fmt.Errorf("cannot read the token in %s: %s is empty", setting, file)
+	case strings.ContainsAny(content, "\r\n"):
+		return "", fmt.Errorf("cannot read the token in %s: %s has several lines, and a token is one", setting, file)
 	}
 	return content, nil
 }

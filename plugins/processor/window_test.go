@@ -346,6 +346,27 @@ func TestWindowsByTheTimeOfRecords(t *testing.T) {
 	})
 }
 
+// A record with a time far ahead is refused, and makes no other record late.
+func TestWindowsWithAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its clock begins at 2000-01-01
+		p := windowOpen(t, map[string]string{"window.size": "1m", "time": ".Payload.After.t", "ahead": "5m"})
+		at := func(s string) map[string]any { return object("t", s) }
+		out := windowProcess(t, p, 1, at("2000-01-01T00:00:01Z"), at("2027-01-01T00:00:00Z"), at("2000-01-01T00:05:01Z"),
+			at("2000-01-01T00:00:02Z"), at("2000-01-01T00:05:00Z"), at("2000-01-01T00:05:00Z"))
+		want := []string{"its time, 2027-01-01T00:00:00Z, is more than 5m0s ahead of the clock of this machine",
+			"its time, 2000-01-01T00:05:01Z, is more than 5m0s ahead of the clock of this machine"}
+		if diff := cmp.Diff(want, out.refused); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if len(out.after) != 1 || out.after[0]["count"] != int64(2) {
+			t.Errorf("the results are %v", out.after)
+		}
+		if _, err := windowConfigure(map[string]string{"window.size": "1m", "ahead": "-1s"}); err == nil {
+			t.Error("a negative time is accepted")
+		}
+	})
+}
+
 func TestWindowEndsEarlyWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := windowOpen(t, map[string]string{"window.size": "1h", "window.records": "3"})

@@ -61,6 +61,8 @@ func TestTokensAreRenewed(t *testing.T) {
 	valid("a text of the same length at the same time", "reader 2", "admin 3")
 	rewrite(t, admin, " \n")
 	valid("a file was emptied", "reader 2", "admin 3")
+	rewrite(t, admin, "admin 3\nadmin 4\n")
+	valid("a file got a second line", "reader 2", "admin 3")
 	if err := os.Remove(admin); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,8 @@ func TestTokensAreRenewed(t *testing.T) {
 	w.Stop()
 	log := w.Log()
 	for text, want := range map[string]int{"a changed file is in use": 4, "admin-token-file: " + admin + " is empty": 1,
-		"no such file": 1, "not a regular file": 1} {
+		"has several lines": 1,
+		"no such file":      1, "not a regular file": 1} {
 		if n := strings.Count(log, text); n != want {
 			t.Errorf("the log says %q %d times, want %d:\n%s", text, n, want, log)
 		}

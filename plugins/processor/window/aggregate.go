@@ -105,7 +105,7 @@ func (a *aggregate) CanSucceed(former sdk.Processor) bool {
 	f := former.(*aggregate)
 	s, t := a.settings, f.settings
 	for _, other := range []*settings{&s, &t} {
-		other.Records, other.Late, other.Lateness = 0, "", 0
+		other.Records, other.Late, other.Lateness, other.Ahead = 0, "", 0, 0
 	}
 	return len(f.windows) == 0 || reflect.DeepEqual(s, t)
 }
@@ -165,6 +165,10 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	at, grace, err := a.timeOf(r, now)
 	if err != nil {
 		return err
+	}
+	if a.time != nil && a.settings.Ahead > 0 && at.After(now.Add(a.settings.Ahead)) {
+		return fmt.Errorf("its time, %s, is more than %s ahead of the clock of this machine",
+			at.UTC().Format(time.RFC3339Nano), a.settings.Ahead)
 	}
 	begins := a.begins(at.UnixNano())
 	if len(begins) == 0 {

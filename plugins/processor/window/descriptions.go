@@ -15,6 +15,8 @@ const descriptions = "" +
 	"time: Reference to the time of a record: a time, RFC 3339, or Unix nanoseconds. Without one it is " +
 	"opencdc.createdAt, or opencdc.readAt where the source does not give that.\n" +
 	"lateness: With time: maximum lateness of a record.\n" +
+	"ahead: With time: how far the time of a record may be ahead of the clock of this machine. A record " +
+	"beyond is refused. 0: any time; one record with a wrong time can then end all windows before it.\n" +
 	"late: With time: action for a record whose windows have ended.\n" +
 	"fields.*: Results by the name of their field: count, or sum, avg, min, max, first, last, distinct " +
 	"or a percentile such as p50 or p99.9 of a reference, as in sum(.Payload.After.amount). Up to 1,000 " +

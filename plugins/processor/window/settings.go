@@ -29,6 +29,9 @@ type settings struct {
 	Time string `json:"time"`
 	// With time: maximum lateness of a record.
 	Lateness time.Duration `json:"lateness" default:"0"`
+	// With time: how far the time of a record may be ahead of the clock of this machine. A record beyond is refused. 0:
+	// any time; one record with a wrong time can then end all windows before it.
+	Ahead time.Duration `json:"ahead" default:"0"`
 	// With time: action for a record whose windows have ended.
 	Late string `json:"late" default:"refuse" validate:"inclusion=refuse|drop"`
 	// Results by the name of their field: count, or sum, avg, min, max, first, last, distinct or a percentile such as
@@ -93,6 +96,8 @@ func (s *settings) check() error {
 			Message: fmt.Sprintf("each record would be in %d windows; the most is %d", s.Size/s.Slide, maxOverlap)}
 	case s.Lateness < 0:
 		return sdk.SettingError{Setting: "lateness", Message: "must not be negative"}
+	case s.Ahead < 0:
+		return sdk.SettingError{Setting: "ahead", Message: "must not be negative"}
 	}
 	return nil
 }
