@@ -150,7 +150,8 @@ func (d *decider) changed(now time.Time, s *subject, name string) []Notification
 		return nil
 	}
 	state, known := d.state(id)
-	runs := state.Phase == spec.PhaseRunning && state.Failures == 0 && (state.Stall == nil || state.Stall.Silent()) &&
+	// After a failure a pipeline is stalled until it delivers again. Its failures count for longer.
+	runs := state.Phase == spec.PhaseRunning && (state.Stall == nil || state.Stall.Silent()) &&
 		now.Sub(state.Since) >= recoveredAfter
 	tried := state.LastAttempt
 	works := runs && (tried == nil || tried.Error == "" || tried.Generation < state.RunningGeneration)

@@ -142,6 +142,10 @@ var (
 	running  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}
 	behind   = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1,
 		LastAttempt: &spec.Attempt{Generation: 2, Error: "because"}}
+	// a run after a failure, before and after it has delivered for a while
+	proving = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, Failures: 1,
+		Stall: &spec.Stall{Reason: "DestinationFailed"}}
+	counted = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, Failures: 1}
 	stalled = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2,
 		Stall: &spec.Stall{Reason: "DestinationStuck"}}
 	stopped = spec.State{Phase: spec.PhaseStopped}
@@ -177,6 +181,22 @@ func TestKinds(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.happens("p", "Started", running)
 		}, "p failing, p recovered"},
+		"a failure that lasts, twice": {func(w *world) {
+			for range 2 {
+				w.happens("p", "Failed", failed)
+				time.Sleep(time.Minute)
+				w.happens("p", "Started", proving)
+				time.Sleep(15 * time.Second)
+				w.happens("p", "Delivering", counted)
+				time.Sleep(16 * time.Minute)
+			}
+		}, "p failing, p recovered, p failing, p recovered"},
+		"a failure that lasts, and a run that delivers nothing": {func(w *world) {
+			w.happens("p", "Failed", failed)
+			time.Sleep(time.Minute)
+			w.happens("p", "Started", proving)
+			time.Sleep(time.Minute)
+		}, "p failing"},
 		"delivers nothing, and delivers again": {func(w *world) {
 			w.happens("p", "NotDelivering", stalled)
 			time.Sleep(time.Minute)
