@@ -102,7 +102,7 @@ func strong(secret func() (string, error)) error {
 	text, err := secret()
 	if err == nil && len(text) < minSecret {
 		err = fmt.Errorf("the secret in notify.webhook.secret-file has %d characters, but needs %d: create one with "+
-			"'openssl rand -base64 32'", len(text), minSecret)
+			"'echo \"whsec_$(openssl rand -base64 32)\"'", len(text), minSecret)
 	}
 	return err
 }

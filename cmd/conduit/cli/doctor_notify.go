@@ -40,8 +40,8 @@ func (e *examination) webhook() {
 			"notify.webhook.url is not encrypted")
 	}
 	if c.SecretFile == "" {
-		e.add("notifications", Warning, "'openssl rand -base64 32' generates a secret for the file that "+
-			"notify.webhook.secret-file names", "notifications are not signed: the receiver cannot verify the sender")
+		e.add("notifications", Warning, "'echo \"whsec_$(openssl rand -base64 32)\"' makes a secret for the "+
+			"file that notify.webhook.secret-file names", "notifications are not signed: the receiver cannot verify the sender")
 	}
 }
 
