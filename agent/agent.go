@@ -215,15 +215,14 @@ func (a *Agent) run(ctx context.Context) error {
 	return err
 }
 
-// loadTrends reads what earlier agents measured of the declared pipelines. It is not worth a failed start.
+// loadTrends reads the saved trends of the declared pipelines. An error does not prevent the start.
 func (a *Agent) loadTrends(declared []spec.Declaration) {
 	ids := map[string]bool{}
 	for i := range declared {
 		ids[declared[i].Pipeline.ID] = true
 	}
 	if err := a.trends.Load(func(id string) bool { return ids[id] }); err != nil {
-		a.options.Log.Warn("cannot read what was measured of the pipelines before, beginning anew",
-			"component", "agent", "err", err)
+		a.options.Log.Warn("cannot read the saved trends; starting empty", "component", "agent", "err", err)
 	}
 }
 

@@ -46,7 +46,7 @@ func sayAdopted(db *store.DB, o Options) {
 	if db.Adopted() == nil {
 		return
 	}
-	o.Log.Warn("the store was replaced by an older file: sources deliver again what they delivered since",
+	o.Log.Warn("the store was replaced by an older file: sources deliver the records since then again",
 		"component", "agent", "sources", len(db.Adopted().Sources))
 	for _, c := range db.Adopted().Sources {
 		o.Log.Warn("source resumes after an earlier position", "component", "agent", "pipeline_id", c.PipelineID,

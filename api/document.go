@@ -37,7 +37,7 @@ func (s *documentHandlers) Apply(w http.ResponseWriter, r *http.Request) (any, e
 	}
 	if body.Hash == "" {
 		return nil, fieldError(spec.CodeRequired, "hash", "hash is missing: a document is applied with the hash of "+
-			"its plan").
+			"the plan").
 			Suggest("POST it to /v1/pipelines/plan and send the hash of the response")
 	}
 	d, err := s.draft(r, &body.Config)

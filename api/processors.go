@@ -35,7 +35,7 @@ func (s *Server) processorRoutes(base shared) []route {
 				Description: "only those of this pipeline or connector; may be repeated"}},
 			Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
 		{operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors",
-			Summary: "Create a processor as the last one of its parent",
+			Summary: "Create a processor at the end of the list of its parent",
 			Query:   live, Headers: postHeaders, Request: requestProcessor, Answer: generation,
 			Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
 		{operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors",

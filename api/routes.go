@@ -193,9 +193,9 @@ var document = sync.OnceValue(func() []byte {
 // pathIDs describes the parameters in paths.
 var pathIDs = map[string]param{
 	"/v1/pipelines/{id}": {Description: "id of the pipeline", Example: exampleRates.ID},
-	"/v1/connectors/{id}": {Description: "id of the connector, with that of its pipeline",
+	"/v1/connectors/{id}": {Description: "id of the connector, with the id of the pipeline",
 		Example: exampleConnector.ID},
-	"/v1/processors/{id}": {Description: "id of the processor, with those of its parents",
+	"/v1/processors/{id}": {Description: "id of the processor, with the ids of the parents",
 		Example: exampleProcessor.ID},
 	"/v1/pipelines/{id}/dead-letters/{letter}": {Description: "number of the dead letter",
 		Example: strconv.FormatInt(exampleDeadLetter.ID, 10)},

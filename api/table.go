@@ -53,10 +53,10 @@ func (s *Server) stateRoutes(base shared) []route {
 			Summary:  "Get the desired and observed state of a pipeline",
 			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/trend", ID: "getPipelineTrend", Tag: "pipelines",
-			Summary: "Get what was measured of a pipeline in the last 15 minutes, hour or day",
+			Summary: "Get the trend of a pipeline over the last 15 minutes, hour or day",
 			Description: "The agent saves these values every 10 minutes, unless no record passes, and when it stops: " +
 				"after a power cut or a kill, up to 10 minutes and the time without records are missing. They are " +
-				"rounded by up to 0.2 %. In a cluster, each member has what it measured itself.",
+				"rounded by up to 0.2 %. In a cluster, each member returns only its own measurements.",
 			Query:    []param{{Name: "last", Description: "15m (the default), 1h or 24h", Example: "15m"}},
 			Response: exampleTrend, Errors: []int{400, 404}}, trends.Get, guard.Read, nil},
 		{operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines",
@@ -107,7 +107,7 @@ func (s *Server) stateRoutes(base shared) []route {
 			Summary: "Apply a planned document to a pipeline",
 			Description: "Fails with 412 unless the hash is that of the current plan, so that only the reviewed " +
 				"changes are made. The pipeline is created if it does not exist. Returns when the change is stored; " +
-				"a running pipeline applies it as it would a change of its file.",
+				"a running pipeline applies it like a change to the file.",
 			Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff,
 			Errors: []int{400, 404, 409, 412}}, documents.Apply, guard.Admin, nil},
 	}
@@ -195,9 +195,9 @@ func (s *Server) agentRoutes(base shared) []route {
 		{operation{Method: get, Path: "/info", ID: "getInfo", Tag: "agent", Summary: "Get the version of the agent",
 			Response: exampleInfo}, health.Info, guard.Read, nil},
 		{operation{Method: get, Path: "/healthz", ID: "getHealth", Tag: "agent",
-			Summary: "Check that the agent responds; needs no token",
-			Query:   []param{{Name: "service", Description: "of one service"}}, Response: exampleHealth,
-			Errors: []int{404}}, health.Live, guard.None, nil},
+			Summary:  "Check that the agent responds; needs no token",
+			Query:    []param{{Name: "service", Description: "name of a service; empty: the agent"}},
+			Response: exampleHealth, Errors: []int{404}}, health.Live, guard.None, nil},
 		{operation{Method: get, Path: "/readyz", ID: "getReadiness", Tag: "agent",
 			Summary:  "Check that the agent is ready; needs no token",
 			Response: exampleReadiness}, health.Ready, guard.None, nil},

@@ -218,7 +218,7 @@ func (h *Host) pinned(name pluginname.Name, reference string) (Installed, bool) 
 	name.Kind, name.Version = pluginname.Builtin, pluginname.Latest
 	found, ok := newest(h.builtin.Installed(), name)
 	if _, warned := h.warned.LoadOrStore(reference, true); ok && !warned && h.Log != nil {
-		h.Log.Warn("the plugin of another version is used: this agent has one of its own",
+		h.Log.Warn("using the built-in plugin of another version",
 			"component", "plugin", "plugin_name", reference, "used", found.FullName().String())
 	}
 	return found, ok

@@ -59,7 +59,7 @@ func checkTopology(r *report, at string, p *Pipeline) {
 func checkConnector(r *report, at string, p *Pipeline, c *Connector) {
 	if n := len(p.QualifiedID(c.ID)); n > maxQualifiedID && !r.failed(at+"/id") {
 		r.add(at+"/id", SeverityError, CodeTooLong,
-			"id of connector %q is too long: together with the id of its pipeline it has %d characters, the maximum "+
+			"id of connector %q is too long: together with the id of the pipeline it has %d characters, the maximum "+
 				"is %d",
 			c.ID, n, maxQualifiedID)
 	}

@@ -217,14 +217,14 @@ const Descriptions = "" +
 	"busy: Share of time, from 0 to 1, in which a source reads or waits for records, a processor " +
 	"processes, or a destination writes. Estimated from a sample of the calls.\n" +
 	"behind: Lag of a source behind its system, if it is known.\n" +
-	"backlog: Of an isolated destination: the records that wait in its log, and how it takes them. Its " +
-	"other rates are those of its log.\n" +
+	"backlog: Set for an isolated destination: the records that wait in its log, and how fast it accepts " +
+	"them. The other rates are those of the log.\n" +
 	"waiting: Set for a source that has delivered no record since it was opened, with the time of " +
 	"opening.\n" +
 	"slow: Set for the stage that slows down the pipeline: the stages that wait for it, such as in waits " +
 	"for out.\n" +
-	"rawLane: Of a source of lines: on if its lines pass as they are, without becoming records, or off " +
-	"and the reason.\n" +
+	"rawLane: Set for a source of lines: on if its lines pass unchanged, without becoming records, or " +
+	"off and the reason.\n" +
 	"in: Records per second that a source read, or that a processor or destination received.\n" +
 	"out: Records per second that were acknowledged to a source, passed on by a processor, or accepted " +
 	"by a destination.\n" +

@@ -108,8 +108,8 @@ func checkIsolation(r *report, at string, p *Pipeline) {
 		case p.Instances.Several():
 			problem = "the log of an isolated destination is on one host: remove isolate or instances"
 		case destinations == 1:
-			problem, severity = "it is the only destination of its pipeline, so there is no other one that it could hold "+
-				"up: isolate only keeps its records on disk for a while", SeverityWarning
+			problem, severity = "it is the only destination of the pipeline, so it cannot hold up another one: "+
+				"isolate only keeps its records on disk for a while", SeverityWarning
 		}
 		if problem != "" {
 			r.add(at, severity, CodeInvalid, "connector %q: %s", c.ID, problem)

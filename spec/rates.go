@@ -43,14 +43,14 @@ type StageRates struct {
 	Busy float64 `json:"busy"`
 	// Lag of a source behind its system, if it is known.
 	Behind *progress.Report `json:"behind,omitempty"`
-	// Of an isolated destination: the records that wait in its log, and how it takes them. Its other rates are those of
-	// its log.
+	// Set for an isolated destination: the records that wait in its log, and how fast it accepts them. The other rates
+	// are those of the log.
 	Backlog *Backlog `json:"backlog,omitempty"`
 	// Set for a source that has delivered no record since it was opened, with the time of opening.
 	Waiting string `json:"waiting,omitempty"`
 	// Set for the stage that slows down the pipeline: the stages that wait for it, such as in waits for out.
 	Slow string `json:"slow,omitempty"`
-	// Of a source of lines: on if its lines pass as they are, without becoming records, or off and the reason.
+	// Set for a source of lines: on if its lines pass unchanged, without becoming records, or off and the reason.
 	RawLane string    `json:"rawLane,omitempty"`
 	Kind    StageKind `json:"kind,omitempty"`
 	// Records per second that a source read, or that a processor or destination received.

@@ -120,7 +120,7 @@ func checkRoutes(r *report, at string, p *Pipeline) {
 		}
 		if c.Condition != "" && c.Default {
 			r.add(at+"/default", SeverityError, CodeInvalid, "destination %q has a condition and is a default, which "+
-				"gets what no condition takes: remove one of them", c.ID)
+				"gets the records that meet no condition: remove one of them", c.ID)
 		}
 		if p.Routing != RouteToFirst || !p.Routed() {
 			continue

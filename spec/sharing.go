@@ -60,7 +60,7 @@ func checkSharedSource(plugin string, values map[string]string, resolved bool, i
 	case name == "":
 		return &sharingFault{
 			Message: "connector executables do not declare whether instances share the records, so each might read " +
-				"all of them"}
+				"all records"}
 	}
 	why := unsharedSources[name]
 	if why == "" {

@@ -59,7 +59,7 @@ func checkHeld(ctx context.Context, host *plugins.Host, p *spec.Pipeline) (probl
 		for _, h := range append(aggregates(fmt.Sprintf("/connectors/%d/processors", i), c.Processors), common...) {
 			if limit > 0 && h.records > limit {
 				warn(h.path, codeWindowEndsEarly, "%s may end early: source %q delivers no more than %d records "+
-					"before they are acknowledged, so a window with more of them becomes several records. %s",
+					"before they are acknowledged, so a window with more records becomes several records. %s",
 					h.what, c.ID, limit, spoolInstead)
 			}
 			if patience > 0 && h.time >= patience {

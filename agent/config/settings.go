@@ -191,7 +191,7 @@ func (c *Config) declarations() []Setting {
 			Description: "Private key of the certificate of the API, PEM."},
 		{Key: "api.tls.client-ca-file", Field: &c.API.TLS.ClientCAFile, Secrecy: Public,
 			Example:     "/etc/conduit/clients.pem",
-			Description: "Certificate authorities, PEM, one of which must have signed the certificate of a client."},
+			Description: "Certificate authorities, PEM. A client needs a certificate from one of these authorities."},
 		{Key: "api.debug", Field: &c.API.Debug,
 			Description: "Serve profiles under /debug/pprof/ to clients with the admin token."},
 		{Key: "api.mcp", Field: &c.API.MCP, Default: "read", Values: []string{"off", "read", "write"},

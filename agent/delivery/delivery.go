@@ -268,7 +268,8 @@ func (s *Stage) source(now time.Time, l *Limits) *spec.Stall {
 var idles = map[spec.StageKind]string{spec.StageSource: "reads nothing", spec.StageDestination: "accepts nothing",
 	spec.StageQueue: "accepts nothing", spec.StageProcessor: "passes on nothing"}
 
-// stall returns a stall of the stage. Its message has no time, since it may become that of an earlier stall.
+// stall returns a stall of the stage. Its message contains no time, because the stall may get the Since of an earlier
+// one.
 func (s *Stage) stall(done string, since time.Time, why string) *spec.Stall {
 	message := s.name() + " " + idles[s.Kind] + ": " + why
 	return &spec.Stall{Reason: s.Kind.Reason(done), Stage: s.ID, Since: since, Message: message}

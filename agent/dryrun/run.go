@@ -202,7 +202,7 @@ func (e *Expectation) compare(run *Run, p *spec.Pipeline) []Failure {
 	}
 	if missing := firstMissing(e.Contains, got); missing >= 0 {
 		fail(append(asLines("-", e.Contains[missing].fields()), gotLines(got)...),
-			"no record contains number %d of those expected", missing+1)
+			"no record contains expected record %d", missing+1)
 	}
 	if c, _ := template.ParseCondition(e.Each); c != nil {
 		var timeLimit template.TimeLimit // no common limit: each condition is bounded

@@ -3,7 +3,7 @@ package engine
 import "context"
 
 // writeGate is held by the goroutine that writes to a destination, and during a pause. The destination's own writer
-// receives from Requests before it writes, and passes a request to Hold.
+// receives from Requests before it writes, and passes a request to Yield.
 type writeGate struct {
 	held     chan struct{} // capacity 1: holds a token while the gate is held
 	requests chan pauseRequest

@@ -111,7 +111,6 @@ func inTime[T any](ctx context.Context, c <-chan T, name func() string) (value T
 	case value = <-c:
 		return value, nil
 	case <-limit.C:
-		return value, fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(),
-			abandonAfter)
+		return value, fmt.Errorf("cannot end %s: it has not returned %v after its context ended", name(), abandonAfter)
 	}
 }

@@ -247,7 +247,8 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, e
 	return false, s.run.queue(ctx, f)
 }
 
-// checkPositions returns an error for positions that cannot be kept. Of lines the host has checked them.
+// checkPositions returns an error for positions that cannot be kept. The host has already checked the positions of
+// lines.
 func (s *sourceRun) checkPositions(b *record.Batch) error {
 	if _, ok := b.Lines(); ok {
 		return nil

@@ -166,8 +166,8 @@ func (t *Tracker) advance() (c Change) {
 }
 
 // retire keeps the positions of b, which is completely settled, and b itself for reuse. Unless b was settled at once,
-// its positions may be in use by the goroutines that save and acknowledge. Of lines it keeps the last position, up to
-// which the low-water mark has advanced: their source ignores acknowledgements.
+// its positions may be in use by the goroutines that save and acknowledge. For lines it keeps only the last position,
+// because their source ignores acknowledgements.
 func (t *Tracker) retire(b *Batch, atOnce bool) {
 	last := len(t.settled) - 1
 	if b.lines != nil {

@@ -128,7 +128,7 @@ func (d *Destination) remove() error {
 	if err != nil {
 		return fmt.Errorf("cannot remove the log of the destination %s, which is no longer isolated: %w", d.ID, err)
 	}
-	d.Log.Info("the destination has received all records of its log, which is removed: it is no longer isolated",
+	d.Log.Info("the destination has received all records of the log, which is removed: it is no longer isolated",
 		"connector", d.ID)
 	return nil
 }

@@ -252,7 +252,7 @@ func (f *feeder) Saved(err error) {
 	a := f.attempt
 	f.mu.Unlock()
 	if err != nil && a != nil {
-		a.fail(fmt.Errorf("cannot save what was written: %w", err))
+		a.fail(fmt.Errorf("cannot save the cursor of the log: %w", err))
 	}
 	f.commit.Notify()
 }

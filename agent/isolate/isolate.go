@@ -291,7 +291,7 @@ const (
 func (d *Destination) append(ctx context.Context, frames []spoollog.Frame, records, bytes int) error {
 	if int64(bytes) > d.Limits.Bytes/2 {
 		d.settled(records, fmt.Errorf("the record takes %d bytes in the log of the isolated destination, more than half "+
-			"of its limit; raise bytes of isolate", bytes))
+			"of the limit; raise bytes of isolate", bytes))
 		return nil
 	}
 	commit, err := d.appended(ctx, frames)

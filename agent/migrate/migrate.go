@@ -138,8 +138,8 @@ func (f *Found) Write(ctx context.Context, path string, owner Owner) (err error)
 	for i := range f.Pipelines {
 		p := &f.Pipelines[i]
 		if _, err := db.Get(ctx, p.ID); err == nil {
-			return fmt.Errorf("cannot take over pipeline %q: the store has one of this id; delete one of them first",
-				p.ID)
+			return fmt.Errorf("cannot take over pipeline %q: the store has a pipeline with this id; delete one of the "+
+				"two first", p.ID)
 		}
 		declare := spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: "conduit migrate"}
 		if owner.Files {

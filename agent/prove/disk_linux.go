@@ -99,7 +99,7 @@ func (d *Disk) empty() error {
 func (d *Disk) probe() error {
 	path := filepath.Join(d.dir, "probe")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		return fmt.Errorf("cannot write to what was mounted: %w", err)
+		return fmt.Errorf("cannot write to the mounted disk: %w", err)
 	}
 	return os.Remove(path)
 }

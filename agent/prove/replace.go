@@ -87,7 +87,7 @@ func reasonAgainst(ctx context.Context, one spec.Processor, registry *processor.
 	}
 	for _, value := range one.Settings {
 		if strings.Contains(value, "${") {
-			return "its settings refer to what is not here"
+			return "its settings contain references, which cannot be resolved here"
 		}
 	}
 	p := &spec.Pipeline{ID: "trial", Processors: []spec.Processor{one}, Connectors: []spec.Connector{

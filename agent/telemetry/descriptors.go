@@ -78,7 +78,7 @@ var (
 		"Times a connector was restarted for a run: after a failure, a change or a stop.", "plugin")
 	memoryDesc = desc(MemoryRecords,
 		"Bytes available to the in-flight records of all sources, where there is a limit shared with all other uses.")
-	memoryUsedDesc    = desc(MemoryRecordsUsed, "Bytes of them that are used.")
+	memoryUsedDesc    = desc(MemoryRecordsUsed, "Used bytes of the memory for in-flight records.")
 	memoryByUseDesc   = desc(MemoryUsed, "Bytes of records in memory by use.", "use")
 	memoryWaitingDesc = desc(MemoryWaiting, "Sources that wait for memory.")
 

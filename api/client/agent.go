@@ -169,7 +169,7 @@ func ended(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) || websocket.CloseStatus(err) == websocket.StatusGoingAway {
 		return io.EOF
 	}
-	return fmt.Errorf("cannot go on reading: %w", err)
+	return fmt.Errorf("cannot continue reading: %w", err)
 }
 
 // Message is a message of the inspector: a record in JSON, or the number of dropped records.

@@ -88,7 +88,7 @@ func dryRun(ctx context.Context, c *client.Client, in dryRunning) (any, error) {
 }
 
 type planning struct {
-	Content string `json:"content" jsonschema:"pipeline file in YAML; what it lacks is removed; *** keeps a secret"`
+	Content string `json:"content" jsonschema:"pipeline file in YAML; parts that it lacks are removed; *** keeps a secret"`
 	part
 }
 

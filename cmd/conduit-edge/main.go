@@ -30,7 +30,7 @@ func main() {
 		Plugins: catalog.Plugins{
 			Connectors: connectors,
 			Processors: processors(),
-			Hint:       "this is conduit-edge, which contains few plugins; the full binary, conduit, contains all of them",
+			Hint:       "this is conduit-edge, which contains few plugins; the full binary, conduit, has all",
 		},
 		References: spec.ReferenceKinds{reference.Env(), reference.File(), reference.Credential()},
 	})

@@ -419,4 +419,4 @@ func (c *Kafka) settle() error {
 	return nil
 }
 
-func (c *Kafka) cutOff() error { return kafkaError("an answer is shorter than what it announces") }
+func (c *Kafka) cutOff() error { return kafkaError("an answer is shorter than announced") }

@@ -206,7 +206,7 @@ func TestKafkaRefuses(t *testing.T) {
 		"a string": {3, 5, append(make([]byte, 4), 0, 0, 0, 1, 0, 0, 0, 1, 0x7f, 0xff),
 			"are left of the answer"},
 		"a tag":                   {3, 12, []byte{1, 9, 0xff, 0xff, 0xff, 7}, "tagged field"},
-		"cut off":                 {3, 5, []byte{0, 0, 0, 0, 0}, "shorter than what it announces"},
+		"cut off":                 {3, 5, []byte{0, 0, 0, 0, 0}, "shorter than announced"},
 		"plain":                   {12, 4, make([]byte, 300<<10), "at most 262144"},
 		"a length that is no one": {3, 12, []byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, "malformed"},
 	} {

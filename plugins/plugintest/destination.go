@@ -250,6 +250,6 @@ func (c *checker) kept(settings map[string]string, n int) {
 		}
 	}
 	if next < n {
-		c.Fatalf("the destination settled %d records but holds only the first %d of them in order", n, next)
+		c.Fatalf("the destination settled %d records but holds only the first %d in order", n, next)
 	}
 }

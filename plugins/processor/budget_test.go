@@ -84,7 +84,7 @@ func TestBudget(t *testing.T) {
 				t.Errorf("%d records go on, want %d", len(out.Records), test.pieces)
 			}
 			if test.pieces == 0 && (len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(),
-				"cannot make so much of one record")) {
+				"the result of one record is too large")) {
 				t.Errorf("refused are %+v", out.Refused)
 			}
 			if most := uint64(16 * budget); bytes > most && !strings.Contains(name, "script") {

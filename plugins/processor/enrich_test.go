@@ -206,15 +206,15 @@ func TestHTTP(t *testing.T) {
 	asks(1, "a b", int32(2))
 	asks(1, "none", "there is nothing for it at the service")
 	asks(0, "none", "there is nothing for it at the service")
-	asks(1, "bad", "cannot get what the service knows: the server answered 400 Bad Request")
+	asks(1, "bad", "cannot query the service: the server answered 400 Bad Request")
 	asked.Store(0)
 	asks(3, "busy", map[string]any{"id": "busy", "enrichment": "at last"})
-	asks(4, "down", "cannot get what the service knows: the server answered 502 Bad Gateway (the last of 4 tries)")
-	asks(1, "long", "cannot get what the service knows: the answer is too large: it has more than 500 bytes")
+	asks(4, "down", "cannot query the service: the server answered 502 Bad Gateway (the last of 4 tries)")
+	asks(1, "long", "cannot query the service: the answer is too large: it has more than 500 bytes")
 	asks(1, "text", "cannot read the answer of the service: unexpected end of JSON input")
 
 	server.Close()
-	if got := fmt.Sprint(enriched(t, p, ctx, "gone")); !strings.Contains(got, "cannot get what the service knows") ||
+	if got := fmt.Sprint(enriched(t, p, ctx, "gone")); !strings.Contains(got, "cannot query the service") ||
 		strings.Contains(got, "hidden") {
 		t.Errorf("a server that is gone: %s", got)
 	}

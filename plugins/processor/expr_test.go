@@ -150,7 +150,7 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 		{expr.Map(), "mapping", "after.x", "mapping:1: want reference = expression"},
 		{expr.Map(), "mapping", "after.x = 1", `mapping:1: cannot read reference "after.x"`},
 		{expr.Map(), "mapping", "\n.Position = 1", `cannot set .Position`},
-		{expr.Map(), "mapping", ".Payload = nil", "cannot set .Payload: name a field of it"},
+		{expr.Map(), "mapping", ".Payload = nil", "cannot set .Payload as a whole: name one field"},
 		{expr.Map(), "mapping", "# nothing", "it has no line with an expression"},
 	} {
 		_, err := exprConfigure(t, test.plugin, test.setting, test.value)

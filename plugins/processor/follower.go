@@ -89,8 +89,8 @@ func (f *follower) part(
 		k, err := f.learn(ctx, schemas, n, m, other)
 		switch {
 		case errors.Is(err, errNoSchema):
-			log.Warn("records go without a schema: none can say what processors made of them", "component", "processor",
-				"subject", n.subject, "err", err)
+			log.Warn("records are sent without a schema: no schema can describe them after the processors",
+				"component", "processor", "subject", n.subject, "err", err)
 			f.turnOff(n)
 		case err != nil:
 			return err

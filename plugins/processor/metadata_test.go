@@ -57,7 +57,7 @@ func TestMetadataIsLimited(t *testing.T) {
 				t.Fatalf("%d records are refused (%v), want %v", len(out.Refused), err, c.refused)
 			}
 			if c.refused && !strings.Contains(out.Refused[0].Err.Error(),
-				"more than 10000: put some of them into the payload") {
+				"more than 10000: put some into the payload") {
 				t.Errorf("refused with %v", out.Refused[0].Err)
 			}
 		})

@@ -196,7 +196,7 @@ func (e declarationError) Unwrap() error { return e.error }
 
 func checkWorkers(plugin sdk.ProcessorPlugin, workers int) error {
 	if plugin.Stateful && workers > 1 {
-		return fmt.Errorf("%s cannot have %d workers: what it makes of a record depends on the records before it; "+
+		return fmt.Errorf("%s cannot have %d workers: its result for a record depends on the records before it; "+
 			"leave workers at 1", plugin.Name, workers)
 	}
 	if workers > maxWorkers {

@@ -80,7 +80,7 @@ func (s *stage) refuseMetadata(w *work) {
 			w.records[i].Metadata = w.records[i].Metadata[:record.MaxMetadata:record.MaxMetadata]
 			s.decide(w, i, sdk.Fate{Kind: sdk.Refused,
 				Err: fmt.Errorf("its metadata has %d entries, more than %d: put "+
-					"some of them into the payload", n, record.MaxMetadata)})
+					"some into the payload", n, record.MaxMetadata)})
 		}
 	}
 	if len(s.fates) > 0 {

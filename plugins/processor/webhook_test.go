@@ -248,7 +248,7 @@ func TestSettings(t *testing.T) {
 		"it is no URL":            {"request.url": "http://a b/"},
 		"cannot parse the temp":   {"request.url": "http://x/{{ .a"},
 		`"request.body"`:          {"request.url": "http://x", "request.body": "{{ nofunc }}"},
-		"leave one of them out":   {"request.url": "http://x", "request.contentType": "a", "headers.content-type": "b"},
+		"leave one out":           {"request.url": "http://x", "request.contentType": "a", "headers.content-type": "b"},
 		"the field that response": {"request.url": "http://x", "response.status": ".Payload.After"},
 		`"response.body"`:         {"request.url": "http://x", "response.body": ".Position"},
 		`"response.status"`:       {"request.url": "http://x", "response.status": ".Payload"},

@@ -64,7 +64,7 @@ func (w *work) take(i int32, n int) error {
 	}
 	origin := w.origin(i)
 	if made := w.made[origin]; n > w.budget-made {
-		return fmt.Errorf("cannot make so much of one record: it would take %d MiB of memory, and may take %d (an "+
+		return fmt.Errorf("the result of one record is too large: it would take %d MiB of memory, and may take %d (an "+
 			"eighth of memory.limit, at most 256)",
 			(made+n)>>20+1, w.budget>>20)
 	}

@@ -98,7 +98,7 @@ type members struct {
 	chosen  map[protoreflect.OneofDescriptor]protoreflect.FieldDescriptor
 }
 
-// parts are the bytes of a message. One that comes in parts is that of all its bytes.
+// parts are the encoded bytes of a message. Several parts of a message are joined.
 type parts struct {
 	all []byte
 	n   int

@@ -238,7 +238,7 @@ func TestCodecRefuses(t *testing.T) {
 			`the enum`},
 		"fixed": {field(`{"type":"fixed","name":"f","size":2}`), object{"v": []byte("a")}, "must be 2 bytes"},
 		"digits": {field(`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`),
-			object{"v": "123.45"}, "more than 4 digits, 2 of them after"},
+			object{"v": "123.45"}, "more than 4 digits, and 2 after"},
 		"not a uuid": {field(`{"type":"fixed","name":"f","size":16,"logicalType":"uuid"}`), object{"v": "x"}, "not a UUID"},
 		"not a span": {field(`{"type":"fixed","name":"f","size":12,"logicalType":"duration"}`),
 			object{"v": "P1.5D"}, "such as P1M2DT3.004S"},

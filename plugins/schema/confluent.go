@@ -152,7 +152,7 @@ func (r *ConfluentRegistry) do(ctx context.Context, method string, body any, ele
 	resp, err := client.Do(req)
 	if err != nil {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-			err = fmt.Errorf("%w: add the certificate of its authority to the system, or set SSL_CERT_FILE of the "+
+			err = fmt.Errorf("%w: add the certificate of the authority to the system, or set SSL_CERT_FILE of the "+
 				"agent to a file with the certificate", err)
 		}
 		return nil, err

@@ -27,7 +27,7 @@ func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	}
 	n := r.Num()
 	if t.digits > 0 && len(new(big.Int).Abs(n).String()) > t.digits {
-		return nil, fmt.Errorf("must not have more than %d digits, %d of them after the decimal point",
+		return nil, fmt.Errorf("must not have more than %d digits, and %d after the decimal point",
 			t.digits, t.scale)
 	}
 	width := n.BitLen()/8 + 1

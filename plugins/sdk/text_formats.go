@@ -37,7 +37,7 @@ func newCSV(options string) (format Format, header []byte, err error) {
 		}
 	}
 	if len(columns) == 0 {
-		return nil, nil, errors.New("the format csv needs the names of its columns, such as id, name")
+		return nil, nil, errors.New("the format csv needs names of columns, such as id, name")
 	}
 	for i, name := range columns {
 		if slices.Contains(columns[:i], name) {

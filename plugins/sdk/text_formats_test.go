@@ -98,8 +98,8 @@ func TestWrongFormatsOfText(t *testing.T) {
 		payload       any
 		want          string
 	}{
-		{"csv", "", nil, "the format csv needs the names of its columns"},
-		{"csv", "header=false", nil, "the format csv needs the names of its columns"},
+		{"csv", "", nil, "the format csv needs names of columns"},
+		{"csv", "header=false", nil, "the format csv needs names of columns"},
 		{"csv", "a,b,a", nil, `column "a" comes twice`},
 		{"csv", "a,delimiter=ab", nil, `cannot parse option "delimiter=ab"`},
 		{"csv", "a,delimiter=\"", nil, `cannot parse option`},

@@ -65,7 +65,7 @@ func (ss *segments) adopt(s *segment, sealed bool) error {
 	}
 	if torn > 0 {
 		ss.torn += torn
-		ss.log.Warn("cut what a write that was never acknowledged left at the end of the spool", "file", s.path,
+		ss.log.Warn("removed the incomplete end of the spool, which was never acknowledged", "file", s.path,
 			"bytes", torn)
 		err = ss.fs.Truncate(s.path, s.size)
 	}

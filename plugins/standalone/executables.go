@@ -229,7 +229,7 @@ func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems ma
 		delete(plugins, name)
 		slices.Sort(paths)
 		for _, path := range paths {
-			problems[path] = fmt.Sprintf("several files provide %s, so none of them is used: %s", name,
+			problems[path] = fmt.Sprintf("several files provide %s, so none is used: %s", name,
 				strings.Join(paths, ", "))
 		}
 	}

@@ -67,8 +67,8 @@ func (f *file) outdated() bool {
 	return err != nil || fingerprint.Of(info) != f.print
 }
 
-// specified returns f with its specification: the known one of this content, else that of a process. end ends that
-// process.
+// specified returns f with its specification. If the content of f is not known, a process provides the specification.
+// end ends that process.
 func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()) {
 	known := e.answers.lookup(f.path)
 	if known.same(&f) && f.recall(known) {

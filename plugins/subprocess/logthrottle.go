@@ -50,6 +50,6 @@ func (t *Throttle) Report() {
 		return
 	}
 	t.report.Stop()
-	t.log.Warn("program writes more than the log takes, some of it is left out", "lines", t.lines, "bytes", t.bytes)
+	t.log.Warn("program writes more than the log accepts; lines are left out", "lines", t.lines, "bytes", t.bytes)
 	t.report, t.lines, t.bytes = nil, 0, 0
 }

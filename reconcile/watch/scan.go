@@ -142,8 +142,8 @@ func (s *scanner) warnOfMounts(dir string, names []string) {
 	at := mounts(dir)
 	for _, name := range names {
 		if path := filepath.Join(dir, name); at[path] {
-			s.log.Warn("pipeline file is a mount point of its own, so most changes outside of the mount are not "+
-				"seen; mount its directory instead", "file", path)
+			s.log.Warn("pipeline file is a mount point itself, so most changes outside the mount are not "+
+				"seen; mount the directory instead", "file", path)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func (r *reader) merge(fields map[string]any, item *yaml.Node, at string) {
 			r.merge(fields, one, at)
 		}
 	default:
-		r.add(mark(item), Invalid, at, "<< needs a map or an alias of one, for example <<: *defaults")
+		r.add(mark(item), Invalid, at, "<< needs a map or an alias for a map, for example <<: *defaults")
 	}
 }
 

@@ -235,7 +235,7 @@ func (m *Member) Joined() error {
 	if m.member.Joined() {
 		return nil
 	}
-	return fmt.Errorf("this agent has no session in the cluster %q, so it runs none of its pipelines",
+	return fmt.Errorf("this agent has no session in the cluster %q, so it does not run the pipelines of the cluster",
 		m.needs.Settings.Name)
 }
 

@@ -91,7 +91,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := s.save(ended); err != nil {
-			s.Log.Warn("cannot save what was measured of the pipelines", "component", "agent", "err", err)
+			s.Log.Warn("cannot save the trends of pipelines", "component", "agent", "err", err)
 		}
 	}
 	return nil

@@ -41,14 +41,14 @@ export function phase(s) {
 /** A time of day, with its date when that is another day, and in full as its title. */
 export const when = (at, props) => h('time', { datetime: at, title: at, ...props }, clock(at));
 
-/** Text of which two lines are shown, and all of it once it is opened. */
+/** Text that shows two lines, and all lines once it is opened. */
 export function long(text, props = {}) {
   if (text.length < 60 && !text.includes('\n')) return h('div', props, text);
   return h('details', { ...props, class: 'long ' + (props.class || '') },
-    h('summary', { class: 'clamp', title: 'show all of it, or less' }, text));
+    h('summary', { class: 'clamp', title: 'show the whole text, or less' }, text));
 }
 
-/** A line of what was measured, the newest at the right. */
+/** A line of measurements, the newest at the right. */
 export function sparkline(points, { width = 96, height = 22, label } = {}) {
   if (!points || points.length < 2) return h('svg', { class: 'spark', width, height, 'aria-hidden': 'true' });
   const top = Math.max(...points, 1e-9), step = width / (points.length - 1);

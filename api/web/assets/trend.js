@@ -1,4 +1,4 @@
-// What was measured of a pipeline over the last 15 minutes, hour or day, as charts and as a table.
+// The trend of a pipeline over the last 15 minutes, hour or day, as charts and as a table.
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';

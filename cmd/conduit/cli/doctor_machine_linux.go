@@ -75,7 +75,7 @@ func (e *examination) cpu() {
 	case limit == 0:
 		e.add("cpu", OK, "", "the control group has no limit; %s", terminal.Count(runtime.NumCPU(), "CPU"))
 	case limit < minCPU:
-		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: what hangs and what is slow cannot be "+
+		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: a hanging stage and a slow one cannot be "+
 			"distinguished", "the control group allows %.2g %% of a CPU", 100*limit)
 	default:
 		e.add("cpu", OK, "", "the control group allows %.3g %% of a CPU", 100*limit)

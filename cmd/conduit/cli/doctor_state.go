@@ -146,8 +146,8 @@ func (e *examination) syncing(dir string) {
 	if median > slowSync {
 		level = Warning
 	}
-	e.add("fsync", level, "a slow disk delays acknowledgements; a longer db.commit-interval groups more of them into "+
-		"one",
+	e.add("fsync", level, "a slow disk delays acknowledgements; a longer db.commit-interval groups more positions "+
+		"into one commit",
 		"%s, at most %s", median.Round(10*time.Microsecond), longest.Round(10*time.Microsecond))
 }
 

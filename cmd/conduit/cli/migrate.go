@@ -34,7 +34,8 @@ func migrateCommand(p *Program) *ffcli.Command {
 	flags := NewFlags("migrate")
 	m := &migration{Program: p, settings: SettingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
 	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of a running one")
-	flags.StringVar(&m.files, "files", "", "`DIR` of its pipeline files, for settings that its API redacts")
+	flags.StringVar(&m.files, "files", "",
+		"`DIR` of the pipeline files of that Conduit, for settings that the API redacts")
 	flags.StringVar(&m.toFiles, "to-files", "",
 		"write the pipelines as files into `DIR` instead of declaring them over the API")
 	flags.BoolVar(&m.write, "write", false, "write the changes; without it they are only shown")
@@ -98,7 +99,7 @@ func (m *migration) find(ctx context.Context, c config.Config) (*migrate.Found, 
 		return migrate.FromAPI(ctx, &client.Client{URL: strings.TrimSuffix(m.from, "/")}, files)
 	}
 	if m.from == "" {
-		return nil, Invalidf("--from is needed: the SQLite file of a Conduit, or the URL of one that runs")
+		return nil, Invalidf("--from is needed: the SQLite file of a Conduit, or the URL of a running one")
 	}
 	path, err := databaseFile(m.from)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestMigrateFromDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := found.Write(t.Context(), path, migrate.Owner{}); err == nil ||
-		!strings.Contains(err.Error(), `"orders": the store has one of this id`) {
+		!strings.Contains(err.Error(), `"orders": the store has a pipeline with this id`) {
 		t.Errorf("a second time: %v", err)
 	}
 }

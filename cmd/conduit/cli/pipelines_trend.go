@@ -20,8 +20,8 @@ func trendCommand(p *Program) *ffcli.Command {
 	return p.Remote("trend", RemoteCommand{
 		Usage: "conduit pipelines trend ID",
 		Short: "Show rates, refusals, latency and lag of the last 15 minutes, hour and day.",
-		Long: `Prints one line for each of these times; with --last the steps of one: 10 seconds of the last 15m, a
-minute of the last 1h, 10 minutes of the last 24h. LATENCY is the mean time from reading a record
+		Long: `Prints one line for each of these times; with --last, one line for each step of that time: 10 seconds
+for 15m, a minute for 1h, 10 minutes for 24h. LATENCY is the mean time from reading a record
 until it is settled. LAG is the highest age of the oldest unacknowledged record. The agent saves
 the values when it stops, and every 10 minutes if a record has passed.
 

@@ -298,8 +298,8 @@ func mistrust(err error) string {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &unverified):
-		return "If the address is correct, name the authority of its certificate: api.client.ca-file, " +
-			"as a setting or a flag."
+		return "If the address is correct, set api.client.ca-file, as a setting or a flag, to the certificate of the " +
+			"authority."
 	case errors.As(err, &op) && op.Op == "remote error":
 		return "Give a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
 	}

@@ -20,9 +20,8 @@ func CheckItems(setting string, items []string, wrong func(item string) string, 
 		}
 		for _, other := range items[:i] {
 			if overlap != nil && overlap(other, item) {
-				return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q and %q select some of the same, "+
-					"which may come twice: "+
-					"leave one out, or read it with a pipeline of its own", other, item)}
+				return sdk.SettingError{Setting: setting, Message: fmt.Sprintf("%q and %q overlap, so records may "+
+					"come twice: leave one out, or read it with a separate pipeline", other, item)}
 			}
 		}
 	}

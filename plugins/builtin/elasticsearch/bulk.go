@@ -98,8 +98,8 @@ func (b *bulk) canDelete(r *record.Record, deletes bool) error {
 		return errors.New("cannot delete the document: documents of a data stream are only added; set dataStream to " +
 			"false, or remove deletes with the processor filter")
 	case b.id == nil && !hasKey(r):
-		return errors.New("cannot delete the document: the record has no structured key; set id to a template of " +
-			"its id")
+		return errors.New("cannot delete the document: the record has no structured key; set id to a template " +
+			"for the id")
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (b *bulk) documentID(r *record.Record, number common.RecordID) (string, err
 		}
 	}
 	if len(id) == 0 {
-		return "", errors.New("cannot write the record: the id of its document is empty")
+		return "", errors.New("cannot write the record: the id of the document is empty")
 	}
 	if len(id) > maxID || !utf8.Valid(id) {
 		sum := sha256.Sum256(id)

@@ -55,7 +55,7 @@ func TestDocuments(t *testing.T) {
 		"raw key": {nil, newRecord(record.OperationSnapshot, raw("12"), raw(`{}`)),
 			"index t " + number + " {}"},
 		"no key":    {nil, made(none, raw(`{}`)), "index t " + number + " {}"},
-		"empty key": {nil, made(key(""), raw(`{}`)), "id of its document is empty"},
+		"empty key": {nil, made(key(""), raw(`{}`)), "id of the document is empty"},
 		"long key": {nil, made(key(strings.Repeat("k", 513)), raw(`{}`)),
 			"index t 45a7c7ef95c3417e800362f5672aba16da807261fe7121f3a81b0a0fb6b9a05c {}"},
 		"longest key": {nil, made(key(strings.Repeat("k", 512)), raw(`{}`)),

@@ -5,7 +5,7 @@ package file
 // descriptions has the descriptions of fields, as texts.Description finds them.
 const descriptions = "" +
 	"\nfile.destinationSettings\n" +
-	"path: Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection " +
+	"path: Path of the file to append to, or a template for it, such as out/{{ .Metadata.GetCollection " +
 	"}}.jsonl or out/{{ strftime \"%Y-%m-%d/%H\" }}.jsonl. The file is created if it does not exist, and " +
 	"with a template the directories behind the first {{, too. Other directories must exist.\n" +
 	"openFiles: Maximum number of open files when path is a template. The least recently written file is " +

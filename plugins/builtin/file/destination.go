@@ -27,7 +27,7 @@ const (
 type destinationSettings struct {
 	rotateSettings
 
-	// Path of the file to append to, or a template of it, such as out/{{ .Metadata.GetCollection }}.jsonl or out/{{
+	// Path of the file to append to, or a template for it, such as out/{{ .Metadata.GetCollection }}.jsonl or out/{{
 	// strftime "%Y-%m-%d/%H" }}.jsonl. The file is created if it does not exist, and with a template the directories
 	// behind the first {{, too. Other directories must exist.
 	Path string `json:"path" template:"true" validate:"required"`

@@ -37,7 +37,7 @@ func Connector(z Zstd) sdk.Connector {
 	return sdk.Connector{
 		Name:    "file",
 		Summary: "Reads the lines of files, or writes records to one.",
-		Description: "A source that follows the lines of a file, or of those in a directory, through growth, " +
+		Description: "A source that follows the lines of a file, or of the files in a directory, through growth, " +
 			"rotation, truncation and compression, and a destination that appends every record to a file as one " +
 			"line, and rotates it.",
 		Version:        version,

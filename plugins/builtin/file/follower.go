@@ -276,7 +276,7 @@ func (f *follower) matches() ([]match, error) {
 	pattern, excludes := f.pattern(), make([]bool, len(f.exclude))
 	paths, err := f.find(pattern, excludes)
 	if err == nil && len(paths) > maxFiles {
-		err = fmt.Errorf("there are %d of them, more than %d: exclude some, or read them with several sources",
+		err = fmt.Errorf("there are %d files, more than %d: exclude some, or read them with several sources",
 			len(paths), maxFiles)
 	}
 	if err != nil {

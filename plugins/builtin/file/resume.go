@@ -28,23 +28,21 @@ func (t *tail) resume(p place) error {
 		return t.use(f, p)
 	}
 	if old := p.find(t.path, time.Time{}, t.openRegular); old != nil {
-		t.log.Info("file was rotated, its old content comes first", "path", t.path, "rotated", old.Name())
+		t.log.Info("file was rotated; reading the rest of the old file first", "path", t.path, "rotated", old.Name())
 		if f != nil {
 			f.Close()
 		}
 		return t.use(old, p)
 	}
 	if f != nil && p.isIn(f, false) && p.endsLine(f) {
-		t.log.Info("file was replaced by one that begins with what was read: its new lines come next", "path", t.path)
+		t.log.Info("file was replaced by a longer copy; continuing with its new lines", "path", t.path)
 		p.switches++
 		return t.use(f, p)
 	}
 	if f != nil && p.hasInode(f) {
-		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost, starting over",
-			"path", t.path)
+		t.log.Warn("file was truncated and no copy exists: unread lines are lost; starting over", "path", t.path)
 	} else {
-		t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, "+
-			"starting over",
+		t.log.Warn("file was replaced and the old file is gone: its unread lines are lost; starting over",
 			"path", t.path)
 	}
 	t.switches = p.switches + 1

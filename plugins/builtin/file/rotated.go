@@ -197,7 +197,7 @@ func (t *tail) first(files []*rotated) (f *content, moved bool) {
 			f.Close()
 			return nil, true
 		}
-		t.log.Info("file was rotated before it was read, its content comes first", "path", t.path, "rotated", name)
+		t.log.Info("file was rotated before it was read; reading its content first", "path", t.path, "rotated", name)
 		return f, false
 	}
 	return nil, false

@@ -395,7 +395,7 @@ var lossyRotations = map[string]struct {
 	"cut off": {func(t *testing.T, path string) {
 		truncate(t, path)
 		write(t, path, "b\n")
-	}, []string{"b"}, "there is no copy of it"},
+	}, []string{"b"}, "no copy exists"},
 	"compressed": {func(t *testing.T, path string) {
 		rename(t, path, path+".2")
 		write(t, path, "b1\n")
@@ -448,7 +448,7 @@ func testTruncation(t *testing.T) {
 	old := s.want("one", "two")
 	truncate(t, path)
 	s.wantNothing()
-	s.leavesOut("lines of "+path+" from 3 on", "cut off")
+	s.leavesOut("lines of "+path+" from 3 on", "was truncated")
 	write(t, path, "a\n")
 	now := s.want("a")
 	// The new content is as long as the old one, and longer, between two polls.

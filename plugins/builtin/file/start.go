@@ -141,7 +141,7 @@ func parseAll(text []byte) (map[string]place, error) {
 	for line := range bytes.Lines(text) {
 		one, _, err := parsePlaces(bytes.TrimSuffix(line, newline))
 		if err != nil || one == nil {
-			return nil, fmt.Errorf("cannot use what was kept about the files: %q is no place", line)
+			return nil, fmt.Errorf("cannot use the saved places in the files: %q is not a place", line)
 		}
 		for path, p := range one {
 			places[path] = p

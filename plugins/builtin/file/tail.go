@@ -226,7 +226,7 @@ func (t *tail) leave() (bool, error) {
 		return false, err
 	}
 	if f != nil && t.replacedByCopy(f) {
-		t.log.Info("file was replaced by one that begins with what was read: its new lines come next", "path", t.path)
+		t.log.Info("file was replaced by a longer copy; continuing with its new lines", "path", t.path)
 		p := t.place()
 		p.switches++
 		t.file.Close()
@@ -327,7 +327,7 @@ func (t *tail) replacedByCopy(f *content) bool {
 	return false
 }
 
-var errCutOff = errors.New("the file was cut off before they were read, and there is no copy of it")
+var errCutOff = errors.New("the file was truncated before they were read, and no copy exists")
 
 // unread reports whether the open file is known to have unread content.
 func (t *tail) unread() bool {
@@ -342,7 +342,7 @@ func (t *tail) restart() error {
 	f, p := t.file, t.place()
 	p.inode = 0
 	if copied := p.find(t.path, t.written, t.openRegular); copied != nil {
-		t.log.Info("file was cut off, the rest of its copy comes first", "path", t.path, "copy", copied.Name())
+		t.log.Info("file was truncated; reading the rest of its copy first", "path", t.path, "copy", copied.Name())
 		f.Close()
 		t.lines = lines{}
 		return t.carryOn(copied, p)
@@ -350,7 +350,7 @@ func (t *tail) restart() error {
 	if t.endRecords() { // first
 		return nil
 	}
-	t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path,
+	t.log.Warn("file was truncated and no copy exists: unread lines are lost; starting over", "path", t.path,
 		"line", t.line+1)
 	if t.unread() {
 		t.skips.Add(fmt.Sprintf("lines of %s from %d on", t.path, t.line+1), errCutOff)

@@ -352,8 +352,8 @@ func (s *Sink) try(ctx context.Context, items []*pending) (*httpclient.Response,
 }
 
 // settle records the outcomes and returns the items to send again, with the reason: those that failed temporarily, and
-// later ones with the same keys, so that the last of them counts at the server. Without such items the error is that of
-// an item that is not to blame.
+// later ones with the same keys, so that the last item of a key counts at the server. If the server was unavailable for
+// an item, settle returns no items and that error, because the item is not to blame.
 func settle(items []*pending, outcomes []error) (again []*pending, err error) {
 	var keys map[string]bool
 	var reason, unavailable error

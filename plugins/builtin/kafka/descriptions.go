@@ -16,7 +16,7 @@ const descriptions = "" +
 	"timeout: Timeout of a broker's response, in addition to the wait time of the request. After it the " +
 	"connection is closed.\n" +
 	"\nkafka.destinationSettings\n" +
-	"topic: Topic, or a Go template of its name.\n" +
+	"topic: Topic, or a Go template for the name.\n" +
 	"acks: Number of replicas that must have a message before it counts as written. With less than all, " +
 	"messages can be lost, repeated and reordered.\n" +
 	"compression: Compression of batches, if the brokers support it.\n" +
@@ -27,7 +27,7 @@ const descriptions = "" +
 	"headers: Whether metadata kafka.header.NAME become headers.\n" +
 	"timestamp: Timestamp of messages. now: the time of the write. record: the creation time of the " +
 	"record (opencdc.createdAt), if set.\n" +
-	"partition: Partition number, or a Go template of it. Empty: chosen by the key.\n" +
+	"partition: Partition number, or a Go template for it. Empty: chosen by the key.\n" +
 	"tombstones: Whether delete records become messages without a value, for compacted topics.\n" +
 	"\nkafka.onceSettings\n" +
 	"exactlyOnce: Whether records and their positions are written in one transaction, so that no record " +

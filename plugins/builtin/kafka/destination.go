@@ -21,7 +21,7 @@ import (
 
 type destinationSettings struct {
 	clientSettings
-	// Topic, or a Go template of its name.
+	// Topic, or a Go template for the name.
 	Topic string `json:"topic" template:"true" default:"{{ index .Metadata \"opencdc.collection\" }}"`
 	// Number of replicas that must have a message before it counts as written. With less than all, messages can be
 	// lost, repeated and reordered.
@@ -39,7 +39,7 @@ type destinationSettings struct {
 	// Timestamp of messages. now: the time of the write. record: the creation time of the record (opencdc.createdAt),
 	// if set.
 	Timestamp string `json:"timestamp" default:"now" validate:"inclusion=now|record"`
-	// Partition number, or a Go template of it. Empty: chosen by the key.
+	// Partition number, or a Go template for it. Empty: chosen by the key.
 	Partition string `json:"partition" template:"true"`
 	// Whether delete records become messages without a value, for compacted topics.
 	Tombstones bool `json:"tombstones" default:"false"`

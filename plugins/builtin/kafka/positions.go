@@ -124,7 +124,7 @@ func bounds(ctx context.Context, client *kgo.Client, topic string) (start, end i
 		return 0, 0, err
 	}
 	if len(starts[topic]) > 1 {
-		return 0, 0, fmt.Errorf("it has %d partitions instead of one", len(starts[topic]))
+		return 0, 0, fmt.Errorf("it has %d partitions instead of 1", len(starts[topic]))
 	}
 	first, ok := starts.Lookup(topic, 0)
 	last, known := ends.Lookup(topic, 0)

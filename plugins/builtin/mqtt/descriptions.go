@@ -13,7 +13,7 @@ const descriptions = "" +
 	"response within another half of it the connection is closed.\n" +
 	"timeout: Timeout of connecting and of every response of the server.\n" +
 	"\nmqtt.destinationSettings\n" +
-	"topic: Topic to publish to, or a template of it, such as orders/{{ .Metadata.region }}.\n" +
+	"topic: Topic to publish to, or a template for it, such as orders/{{ .Metadata.region }}.\n" +
 	"qos: 0: records may be lost. 1: at least once. 2: once between the agent and the server, while the " +
 	"connection lasts.\n" +
 	"retain: Whether the server retains the last message of each topic for later subscribers.\n" +

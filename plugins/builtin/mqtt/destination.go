@@ -18,7 +18,7 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	// Topic to publish to, or a template of it, such as orders/{{ .Metadata.region }}.
+	// Topic to publish to, or a template for it, such as orders/{{ .Metadata.region }}.
 	Topic string `json:"topic" template:"true" validate:"required"`
 	// 0: records may be lost. 1: at least once. 2: once between the agent and the server, while the connection lasts.
 	QoS int `json:"qos" default:"1" validate:"inclusion=0|1|2"`

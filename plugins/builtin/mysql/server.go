@@ -63,8 +63,8 @@ func (s *serverInfo) check() error {
 	v := s.variables
 	switch {
 	case v["log_bin"] != "ON":
-		return errors.New("the server has no binary log: set log_bin and server_id in section [mysqld] of its " +
-			"configuration file, and restart it")
+		return errors.New("the server has no binary log: set log_bin and server_id in section [mysqld] of the " +
+			"configuration file, and restart the server")
 	case v["binlog_format"] != "" && v["binlog_format"] != "ROW":
 		return fmt.Errorf("binlog_format is %s, so the binary log has statements instead of rows: run SET GLOBAL "+
 			"binlog_format = 'ROW', set it in section [mysqld] of the configuration file, and restart all "+

@@ -16,7 +16,7 @@ const descriptions = "" +
 	"${file:/etc/conduit/nats.creds}.\n" +
 	"timeout: Timeout of connecting and of every response of the server.\n" +
 	"\nnats.destinationSettings\n" +
-	"subject: Subject to publish to, or a template of it, such as orders.{{ .Metadata.region }}.\n" +
+	"subject: Subject to publish to, or a template for it, such as orders.{{ .Metadata.region }}.\n" +
 	"stream: Stream that must receive the messages; otherwise they are refused. Default: any.\n" +
 	"messageIDs: Whether messages of type jetstream have ids derived from record positions, so that the " +
 	"stream drops duplicates within its duplicate window.\n" +

@@ -20,7 +20,7 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	// Subject to publish to, or a template of it, such as orders.{{ .Metadata.region }}.
+	// Subject to publish to, or a template for it, such as orders.{{ .Metadata.region }}.
 	Subject string `json:"subject" template:"true" validate:"required"`
 	// Stream that must receive the messages; otherwise they are refused. Default: any.
 	Stream string `json:"stream" literal:"true"`

@@ -191,7 +191,7 @@ func (st *stream) add(ctx context.Context, r *relation, op record.Operation, key
 func (st *stream) truncated(m *pg.Truncate) {
 	for _, oid := range m.Relations {
 		if r := st.relations[oid]; r != nil && r.wanted && !st.tx.skip {
-			st.log.Warn("a table was truncated, without delete records of its rows: remove them at the destination",
+			st.log.Warn("a table was truncated, without delete records for its rows: remove them at the destination",
 				"table", r.id(), "lsn", st.tx.Commit.String(), "at", st.tx.Time.Format(time.RFC3339))
 		}
 	}

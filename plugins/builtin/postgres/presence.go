@@ -65,13 +65,13 @@ func (now *sighting) since(ctx context.Context, set *setup, before *sighting) (w
 	for oid, name := range before.tables {
 		if now.tables[oid] == "" && now.partitions[oid].table == "" {
 			warnings = append(warnings, fmt.Sprintf("table %s was dropped, renamed or moved to another schema; if "+
-				"its rows are gone, there are no delete records of them", name))
+				"its rows are gone, there are no delete records for them", name))
 		}
 	}
 	for oid, was := range before.partitions {
 		if now.partitions[oid].table == "" && now.has(was.table) {
 			warnings = append(warnings, fmt.Sprintf("partition %s of table %s was dropped or detached, without "+
-				"delete records of its rows: remove them at the destination", was.name, was.table))
+				"delete records for its rows: remove them at the destination", was.name, was.table))
 		}
 	}
 	for oid, is := range now.partitions {

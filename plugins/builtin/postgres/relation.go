@@ -87,7 +87,7 @@ func (st *stream) known(ctx context.Context, oid uint32, id string) (*pg.Table, 
 func (r *relation) checkKey(row pg.Tuple) error {
 	for _, k := range r.keys {
 		if k >= len(row) || row[k].Kind != pg.Text {
-			return r.incomplete(fmt.Errorf("the server did not send column %s of its key", r.columns[k].Name))
+			return r.incomplete(fmt.Errorf("the server did not send the key column %s", r.columns[k].Name))
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func TestSamples(t *testing.T) {
 		"raw":            {nil, raw("x"), "it has no name: set name"},
 		"broken JSON":    {nil, raw(`{"name":"m"`), "it has no name: set name"},
 		"labels": {nil, object("name", "m", "value", 1, "labels", "x"),
-			"the member labels of its payload is no object"},
+			"the member labels of the payload is not an object"},
 		"label name":     {nil, labels(map[string]any{"a-b": "x"}), `the name "a-b" of a label must consist of letters`},
 		"name as label":  {nil, labels(map[string]any{"__name__": "x"}), "the name of the metric is no label"},
 		"list as label":  {nil, labels(map[string]any{"a": []any{}}), "the label a is an object or a list"},

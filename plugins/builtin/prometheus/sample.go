@@ -386,7 +386,7 @@ func (w *writer) appendLabels(dst []byte, name string, fields map[string]any, r 
 	if v, ok := fields[memberLabels]; ok {
 		object, ok := v.(map[string]any)
 		if !ok {
-			return dst, errors.New("cannot write the record: the member labels of its payload is no object")
+			return dst, errors.New("cannot write the record: the member labels of the payload is not an object")
 		}
 		own, err := w.pairs(object)
 		if err != nil {

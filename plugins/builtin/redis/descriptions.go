@@ -12,11 +12,11 @@ const descriptions = "" +
 	"\nredis.destinationSettings\n" +
 	"type: Type of the target: a stream (XADD), a list (RPUSH), a channel (PUBLISH), or a key for each " +
 	"record: a string (SET), a hash (HSET), or a key to delete (DEL).\n" +
-	"key: Stream, list, channel or key, or a template of it, such as orders:{{ .Metadata.region }}.\n" +
+	"key: Stream, list, channel or key, or a template for it, such as orders:{{ .Metadata.region }}.\n" +
 	"value: Template of a string. Empty: the record, in the format of sdk.record.format.\n" +
 	"fields.*: Template of the hash field with this name; other fields stay as they are. Without any, " +
 	"the hash has exactly the fields of the payload.\n" +
-	"expire: Time after which a string or a hash expires, such as 30m, or a template of it. Empty: " +
+	"expire: Time after which a string or a hash expires, such as 30m, or a template for it. Empty: " +
 	"never.\n" +
 	"field: Field of a stream entry that contains the record, in the format of sdk.record.format.\n" +
 	"maxLength: Approximate number of stream entries to keep. 0: all.\n" +

@@ -20,14 +20,14 @@ type destinationSettings struct {
 	// Type of the target: a stream (XADD), a list (RPUSH), a channel (PUBLISH), or a key for each record: a string
 	// (SET), a hash (HSET), or a key to delete (DEL).
 	Type string `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub|string|hash|delete"`
-	// Stream, list, channel or key, or a template of it, such as orders:{{ .Metadata.region }}.
+	// Stream, list, channel or key, or a template for it, such as orders:{{ .Metadata.region }}.
 	Key string `json:"key" template:"true" validate:"required"`
 	// Template of a string. Empty: the record, in the format of sdk.record.format.
 	Value string `json:"value" template:"true"`
 	// Template of the hash field with this name; other fields stay as they are. Without any, the hash has exactly the
 	// fields of the payload.
 	Fields map[string]string `json:"fields.*" template:"true"`
-	// Time after which a string or a hash expires, such as 30m, or a template of it. Empty: never.
+	// Time after which a string or a hash expires, such as 30m, or a template for it. Empty: never.
 	Expire string `json:"expire" template:"true"`
 	// Field of a stream entry that contains the record, in the format of sdk.record.format.
 	Field string `json:"field" literal:"true" default:"record"`

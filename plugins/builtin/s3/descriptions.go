@@ -5,7 +5,7 @@ package s3
 // descriptions has the descriptions of fields, as texts.Description finds them.
 const descriptions = "" +
 	"\ns3.destinationSettings\n" +
-	"prefix: Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ " +
+	"prefix: Prefix of object keys, or a template for it, such as {{ .Metadata.GetCollection }}/{{ " +
 	"strftime \"%Y/%m/%d/%H\" }}. Each object then has records of one prefix.\n" +
 	"key: Key of objects instead of prefix, or a template that makes it, such as {{ strftime " +
 	"\"%Y/%m/%d/%H\" }}.jsonl. A number is inserted before the extension: " +

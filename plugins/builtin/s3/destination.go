@@ -18,7 +18,7 @@ import (
 type destinationSettings struct {
 	bucketSettings
 
-	// Prefix of object keys, or a template of it, such as {{ .Metadata.GetCollection }}/{{ strftime "%Y/%m/%d/%H" }}.
+	// Prefix of object keys, or a template for it, such as {{ .Metadata.GetCollection }}/{{ strftime "%Y/%m/%d/%H" }}.
 	// Each object then has records of one prefix.
 	Prefix string `json:"prefix" template:"true"`
 	// Key of objects instead of prefix, or a template that makes it, such as {{ strftime "%Y/%m/%d/%H" }}.jsonl. A

@@ -159,8 +159,8 @@ type hourly struct {
 	seen map[uint64]struct{} // hashes of the names
 }
 
-var errHourly = errors.New("the records of this hour have as many prefixes or keys already as prefixesPerHour " +
-	"allows; raise it, or use fewer of them")
+var errHourly = errors.New("the records of this hour already have as many prefixes or keys as prefixesPerHour " +
+	"allows; raise it, or use fewer")
 
 // add counts a prefix or key, unless it is known. It returns an error if there are too many.
 func (h *hourly) add(name []byte, most int, now time.Time) error {

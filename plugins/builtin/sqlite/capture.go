@@ -164,7 +164,7 @@ func (c *Capture) warnIfGone(ctx context.Context, conn *sql.Conn, table string) 
 	err := conn.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = "+
 		"?", table).Scan(&exists)
 	if err == nil && !exists {
-		c.Log.Warn("a table was dropped or renamed; if its rows are gone, there are no delete records of them",
+		c.Log.Warn("a table was dropped or renamed; if its rows are gone, there are no delete records for them",
 			"table", table)
 	}
 	return err

@@ -10,12 +10,12 @@ const descriptions = "" +
 	"format: Format of the messages.\n" +
 	"framing: Framing of messages on a connection: their lengths, or newlines. With newlines, those in a " +
 	"message become spaces.\n" +
-	"facility: Facility, such as local0, or a template of it.\n" +
-	"severity: Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}.\n" +
-	"hostname: Host name, or a template of it. Empty: the name of this host.\n" +
-	"appname: Application, or a template of it.\n" +
-	"procid: Process name or id (PROCID), or a template of it.\n" +
-	"msgid: Type of the message (MSGID), or a template of it. Not used with rfc3164.\n" +
+	"facility: Facility, such as local0, or a template for it.\n" +
+	"severity: Severity, such as warning, or a template for it, such as {{ .Payload.After.level }}.\n" +
+	"hostname: Host name, or a template for it. Empty: the name of this host.\n" +
+	"appname: Application, or a template for it.\n" +
+	"procid: Process name or id (PROCID), or a template for it.\n" +
+	"msgid: Type of the message (MSGID), or a template for it. Not used with rfc3164.\n" +
 	"timeout: Timeout of connecting and sending, and of TCP acknowledgements by the server's host.\n" +
 	"retry.timeout: Time for which connecting and sending are retried. After that the pipeline fails and " +
 	"is restarted with backoff.\n" +

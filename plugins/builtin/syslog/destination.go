@@ -26,17 +26,17 @@ type destinationSettings struct {
 	Format string `json:"format" default:"rfc5424" validate:"inclusion=rfc5424|rfc3164"`
 	// Framing of messages on a connection: their lengths, or newlines. With newlines, those in a message become spaces.
 	Framing string `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline"`
-	// Facility, such as local0, or a template of it.
+	// Facility, such as local0, or a template for it.
 	Facility string `json:"facility" template:"true" default:"user"`
-	// Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}.
+	// Severity, such as warning, or a template for it, such as {{ .Payload.After.level }}.
 	Severity string `json:"severity" template:"true" default:"info"`
-	// Host name, or a template of it. Empty: the name of this host.
+	// Host name, or a template for it. Empty: the name of this host.
 	Host string `json:"hostname" template:"true"`
-	// Application, or a template of it.
+	// Application, or a template for it.
 	App string `json:"appname" template:"true" default:"conduit"`
-	// Process name or id (PROCID), or a template of it.
+	// Process name or id (PROCID), or a template for it.
 	Process string `json:"procid" template:"true"`
-	// Type of the message (MSGID), or a template of it. Not used with rfc3164.
+	// Type of the message (MSGID), or a template for it. Not used with rfc3164.
 	ID string `json:"msgid" template:"true"`
 	// Timeout of connecting and sending, and of TCP acknowledgements by the server's host.
 	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`

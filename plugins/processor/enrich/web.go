@@ -158,7 +158,7 @@ func (p *web) ask(ctx context.Context, text string) (answer, error) {
 	}
 	got, err := p.client.Do(ctx, httpcall.Request{Method: http.MethodGet, URL: text, Header: p.header})
 	if err != nil {
-		return answer{}, fmt.Errorf("cannot get what the service knows: %w", err)
+		return answer{}, fmt.Errorf("cannot query the service: %w", err)
 	}
 	if got.Status == http.StatusNotFound {
 		return answer{}, nil

@@ -115,7 +115,7 @@ func settable(f *fieldref.Ref) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("cannot set %s: name a field of it", f)
+	return fmt.Errorf("cannot set %s as a whole: name one field", f)
 }
 
 // SchemaParts returns the parts that the expressions read or set.

@@ -86,7 +86,7 @@ func checkSettable(ref *fieldref.Ref, typ string) error {
 		return wrong("cannot be set")
 	case fieldref.Metadata:
 		if !ref.IsNested() {
-			return wrong("cannot be set as a whole; name a key of it, such as .Metadata.key")
+			return wrong("cannot be set as a whole; name a key, such as .Metadata.key")
 		}
 	case fieldref.Key, fieldref.Before, fieldref.After:
 		if ref.IsNested() {

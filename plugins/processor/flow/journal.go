@@ -42,7 +42,7 @@ func openJournal(dir string) (*journal, []sighting, error) {
 	}
 	known, err := j.read()
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("cannot read what was seen: %w", err), j.file.Close())
+		return nil, nil, errors.Join(fmt.Errorf("cannot read the saved keys: %w", err), j.file.Close())
 	}
 	return j, known, nil
 }

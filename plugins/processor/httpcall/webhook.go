@@ -142,7 +142,7 @@ func (p *processor) configureHeaders(c config) error {
 	if c.ContentType != "" {
 		if p.header.Get("Content-Type") != "" {
 			return settingError("request.contentType",
-				errors.New("headers.Content-Type is set, too: leave one of them out"))
+				errors.New("headers.Content-Type is set, too: leave one out"))
 		}
 		p.header.Set("Content-Type", c.ContentType)
 	}

@@ -265,8 +265,8 @@ func (n *natives) newTypedArray(size int64) check {
 	}
 }
 
-// text makes check get the text itself: that of an object may be made by code of the script, which returns another text
-// the second time.
+// text converts this to a string before check sees it. The conversion of an object may run code of the script, which
+// could return a different string the second time.
 func (n *natives) text(check func(*goja.FunctionCall)) check {
 	return func(c *goja.FunctionCall) goja.Value {
 		if !isNullish(c.This) {

@@ -148,8 +148,8 @@ func (n *natives) newDecoder(label, options goja.Value) *textDecoder {
 	d := &textDecoder{encoding: charset.Standard(name),
 		fatal: n.option(options, "fatal"), ignoreBOM: n.option(options, "ignoreBOM")}
 	if d.encoding == nil {
-		n.throw(fmt.Sprintf("the encoding %.50q is not known: there are utf-8, utf-16le, utf-16be and those of one "+
-			"byte a character, such as windows-1252",
+		n.throw(fmt.Sprintf("the encoding %.50q is unknown: use utf-8, utf-16le, utf-16be or an encoding with one "+
+			"byte per character, such as windows-1252",
 			name))
 	}
 	return d

@@ -52,7 +52,7 @@ var encodings = map[string]string{
 	`new TextDecoder().decode([1, 2])`: "TypeError: TextDecoder.decode wants",
 	`new TextDecoder().decode({buffer: new ArrayBuffer(2), byteOffset: 1, ` +
 		`byteLength: 9})`: "TypeError: TextDecoder.decode wants",
-	`new TextDecoder("shift_jis")`:                     `RangeError: the encoding "shift_jis" is not known`,
+	`new TextDecoder("shift_jis")`:                     `RangeError: the encoding "shift_jis" is unknown`,
 	`TextDecoder.prototype.decode.call({})`:            "TypeError: this is no TextDecoder",
 	`String(new TextDecoder())`:                        "[object TextDecoder]",
 	`new TextDecoder() instanceof TextDecoder`:         "true",

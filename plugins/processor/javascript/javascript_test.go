@@ -510,7 +510,7 @@ func TestWithIsRefused(t *testing.T) {
 	t.Parallel()
 	err := javascript.Compile("function process(rec) {\n  with (rec) { Key = 'x' }\n  return rec\n}")
 	if err == nil || !strings.Contains(err.Error(),
-		"script:2:3: SyntaxError: scripts cannot use with: name the object") {
+		"script:2:3: SyntaxError: scripts cannot use the statement with: name the object") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -70,7 +70,7 @@ func checkOperators(tree *ast.Program) error {
 			case *ast.WithStatement:
 				return &goja.CompilerSyntaxError{CompilerError: goja.CompilerError{File: tree.File,
 					Offset:  int(node.With) - 1,
-					Message: "scripts cannot use with: name the object before each of its members"}}
+					Message: "scripts cannot use the statement with: name the object before each member"}}
 			case *ast.BinaryExpression:
 				node.Left, node.Right = checkOperands(node.Operator, node.Left, node.Right)
 			case *ast.AssignExpression:

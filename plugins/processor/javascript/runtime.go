@@ -173,7 +173,7 @@ func (c *call) settled(p *goja.Promise) (outcome, error) {
 func (c *call) split(o *goja.Object) (out outcome, err error) {
 	n := int(o.Get("length").ToInteger())
 	if n > maxPieces {
-		return out, fmt.Errorf("process returned %d records, at most %d may be made of one", n, maxPieces)
+		return out, fmt.Errorf("process returned %d records for one record; the maximum is %d", n, maxPieces)
 	}
 	out.filtered = n == 0
 	for i := range n {

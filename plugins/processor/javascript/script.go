@@ -184,7 +184,7 @@ func scriptError(err error) error {
 func thrownText(e *goja.Exception) (text string) {
 	defer func() {
 		if recover() != nil {
-			text = "what was thrown has no text"
+			text = "the thrown value has no text"
 		}
 	}()
 	if v := e.Value(); v != nil {

@@ -24,11 +24,11 @@ type csv struct {
 	Lazy bool `json:"lazy" default:"false"`
 	// Whether spaces and tabs around columns are removed, outside quotes.
 	Trim bool `json:"trim" default:"false"`
-	// What a text with too few columns is: refuse makes it an error, null sets the others to null, and omit leaves them
-	// out.
+	// Handling of a text with too few columns: refuse makes it an error, null sets the missing ones to null, and omit
+	// leaves them out.
 	Missing string `json:"missing" default:"refuse" validate:"inclusion=refuse|null|omit"`
-	// What a text with too many columns is: refuse makes it an error, drop leaves the others out, and keep names them
-	// by their number, which begins with 1.
+	// Handling of a text with too many columns: refuse makes it an error, drop leaves the surplus columns out, and keep
+	// names them by their number, which begins with 1.
 	Extra string `json:"extra" default:"refuse" validate:"inclusion=refuse|drop|keep"`
 	typed
 

@@ -13,10 +13,10 @@ const descriptions = "" +
 	"lazy: Whether a quote may stand inside a column without quotes, and a single quote inside one with " +
 	"quotes.\n" +
 	"trim: Whether spaces and tabs around columns are removed, outside quotes.\n" +
-	"missing: What a text with too few columns is: refuse makes it an error, null sets the others to " +
-	"null, and omit leaves them out.\n" +
-	"extra: What a text with too many columns is: refuse makes it an error, drop leaves the others out, " +
-	"and keep names them by their number, which begins with 1.\n" +
+	"missing: Handling of a text with too few columns: refuse makes it an error, null sets the missing " +
+	"ones to null, and omit leaves them out.\n" +
+	"extra: Handling of a text with too many columns: refuse makes it an error, drop leaves the surplus " +
+	"columns out, and keep names them by their number, which begins with 1.\n" +
 	"\nparse.grok\n" +
 	"pattern: RE2 expression in which %{PATTERN:name} or %{PATTERN:name:type} stands for a text of this " +
 	"pattern, such as %{IP:client.address} %{NUMBER:ms:float}. It may match anywhere: ^ and $ stand for " +
@@ -28,16 +28,16 @@ const descriptions = "" +
 	"number of spaces, tabs and line breaks.\n" +
 	"key-separator: Text between a key and its value; tab and space stand for these characters.\n" +
 	"quotes: Characters that each may stand around keys and values; none for none. Between them \\n, \\r, " +
-	"\\t, \\b, \\f and \\u with four digits are what they are in JSON, and \\ before another character that " +
-	"is no letter or digit stands for this character.\n" +
+	"\\t, \\b, \\f and \\u with four digits mean the same as in JSON, and \\ before another character that is " +
+	"not a letter or digit stands for that character.\n" +
 	"prefix: Text in front of every key.\n" +
-	"duplicates: Which value a key has that comes more than once: the last, the first, a list of all, or " +
-	"none: refuse makes it an error.\n" +
-	"bare: What a key without a separator is: its value is true or null, drop leaves it out, and refuse " +
-	"makes it an error.\n" +
+	"duplicates: Value of a key that occurs more than once: the last, the first, or a list of all; " +
+	"refuse makes it an error.\n" +
+	"bare: Handling of a key without a separator: its value is true or null, drop leaves it out, and " +
+	"refuse makes it an error.\n" +
 	"\nparse.options\n" +
-	"merge: Whether the members of the result are added to the object in the target, in place of those " +
-	"of the same name, instead of replacing all of it.\n" +
+	"merge: Whether the members of the result are added to the object in the target, where they replace " +
+	"members with the same name. Otherwise the result replaces the whole target.\n" +
 	"\nparse.places\n" +
 	"field: Reference to the field that is read.\n" +
 	"target: Reference to the field for the result. Without it, the result replaces the value that was " +
@@ -82,9 +82,8 @@ const descriptions = "" +
 	"of true and false. Without a type a value is a string. An empty text is null, unless it is a " +
 	"string.\n" +
 	"\nparse.address\n" +
-	"query: What the query becomes: an object of its parameters, or the text.\n" +
-	"duplicates: Which value a parameter has that comes more than once: a list of all, the first, or the " +
-	"last.\n" +
+	"query: Form of the query in the result: an object with the parameters, or the text.\n" +
+	"duplicates: Value of a parameter that occurs more than once: a list of all, the first, or the last.\n" +
 	"\nparse.xmlDocument\n" +
 	"attribute-prefix: Text before the name of an attribute; none for none.\n" +
 	"text-name: Name of the member for the text of an element that has attributes or elements, too.\n" +

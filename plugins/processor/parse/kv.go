@@ -22,15 +22,15 @@ type kv struct {
 	// Text between a key and its value; tab and space stand for these characters.
 	Keys string `json:"key-separator" default:"="`
 	// Characters that each may stand around keys and values; none for none. Between them \n, \r, \t, \b, \f and \u with
-	// four digits are what they are in JSON, and \ before another character that is no letter or digit stands for this
-	// character.
+	// four digits mean the same as in JSON, and \ before another character that is not a letter or digit stands for
+	// that character.
 	Quotes string `json:"quotes" default:"\""`
 	// Text in front of every key.
 	Prefix string `json:"prefix"`
-	// Which value a key has that comes more than once: the last, the first, a list of all, or none: refuse makes it an
-	// error.
+	// Value of a key that occurs more than once: the last, the first, or a list of all; refuse makes it an error.
 	Duplicates string `json:"duplicates" default:"last" validate:"inclusion=last|first|list|refuse"`
-	// What a key without a separator is: its value is true or null, drop leaves it out, and refuse makes it an error.
+	// Handling of a key without a separator: its value is true or null, drop leaves it out, and refuse makes it an
+	// error.
 	Bare string `json:"bare" default:"true" validate:"inclusion=true|null|drop|refuse"`
 	typed
 

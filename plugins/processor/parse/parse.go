@@ -24,7 +24,7 @@ func Plugins() []sdk.ProcessorPlugin {
 // CSV returns the processor parse.csv.
 func CSV() sdk.ProcessorPlugin {
 	return plugin("parse.csv", "Parses a line of CSV.",
-		"The text is one record, of which quotes may span lines. Each column becomes a member of an object.",
+		"The text is one record; quoted columns may span lines. Each column becomes a member of an object.",
 		func() format { return &csv{} })
 }
 
@@ -131,8 +131,8 @@ type parseFunc func(ctx context.Context, v any, m *memory) (any, error)
 // options are the settings common to all parsers.
 type options struct {
 	places
-	// Whether the members of the result are added to the object in the target, in place of those of the same name,
-	// instead of replacing all of it.
+	// Whether the members of the result are added to the object in the target, where they replace members with the same
+	// name. Otherwise the result replaces the whole target.
 	Merge bool `json:"merge" default:"false"`
 }
 

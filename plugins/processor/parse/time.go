@@ -176,7 +176,7 @@ func formatOf(setting string) (timeFormat, error) {
 	// A layout without elements is the same for all times, and one without a year for years with the same days.
 	one, year := time.Date(2011, 11, 22, 13, 44, 55, 0, time.UTC), time.Date(2022, 11, 22, 13, 44, 55, 0, time.UTC)
 	if other := time.Date(2012, 10, 23, 4, 45, 56, 0, time.UTC); one.Format(layout) == other.Format(layout) {
-		return timeFormat{}, fmt.Errorf("%s is neither a layout nor the name of one", texttype.Quoted(setting))
+		return timeFormat{}, fmt.Errorf("%s is neither a layout nor the name of a layout", texttype.Quoted(setting))
 	}
 	return timeFormat{func(text string, zone *time.Location) (time.Time, bool) {
 		t, err := time.ParseInLocation(layout, text, zone)

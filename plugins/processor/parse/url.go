@@ -14,9 +14,9 @@ import (
 // address parses a URL.
 type address struct {
 	options
-	// What the query becomes: an object of its parameters, or the text.
+	// Form of the query in the result: an object with the parameters, or the text.
 	Query string `json:"query" default:"object" validate:"inclusion=object|text"`
-	// Which value a parameter has that comes more than once: a list of all, the first, or the last.
+	// Value of a parameter that occurs more than once: a list of all, the first, or the last.
 	Duplicates string `json:"duplicates" default:"list" validate:"inclusion=list|first|last"`
 	typed
 

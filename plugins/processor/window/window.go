@@ -9,16 +9,16 @@ import (
 func Plugins() []sdk.ProcessorPlugin {
 	return []sdk.ProcessorPlugin{{
 		Name:    "aggregate",
-		Summary: "Makes one record of the records of a time window.",
-		Description: "Records are gathered by key and window, and go no further themselves; at the end of a window " +
-			"there is a record for each key. They are acknowledged when that record is: a crash loses none, and a " +
-			"stop lets open windows go, to be read again. A window ends early when it holds window.records, and when " +
-			"a source cannot read more before records are acknowledged, because its own limit, its window or its " +
-			"memory is used up; later records are in a second record of the same window. Where windows must be " +
-			"complete, write the records to a spool in one pipeline, and aggregate them in another pipeline with a " +
-			"source spool, which has no limit. Without time a window ends by the clock of the machine, up to a " +
-			"second after its end, or when records of later windows have come; a record that comes after that, after " +
-			"an outage for example, is in a second record of its own window.",
+		Summary: "Combines the records of a time window into one record.",
+		Description: "Records are gathered by key and window, and are not passed on themselves; at the end of a " +
+			"window there is a record for each key. They are acknowledged when that record is: a crash loses none, " +
+			"and a stop discards open windows, whose records are read again. A window ends early when it holds " +
+			"window.records, and when a source cannot read more before records are acknowledged, because its own " +
+			"limit, its window or its memory is used up; later records are in a second record of the same window. " +
+			"Where windows must be complete, write the records to a spool in one pipeline, and aggregate them in " +
+			"another pipeline with a source spool, which has no limit. Without time a window ends by the clock of " +
+			"the machine, up to a second after its end, or when records of later windows have arrived; a record that " +
+			"arrives after that, after an outage for example, is in a second record of the same window.",
 		Version:  "v0.1.0",
 		Author:   "conduit",
 		New:      func() sdk.Processor { return &aggregate{} },

@@ -16,7 +16,7 @@ var ackLag = suite{
 	name:  "ack lag",
 	title: "From being made to being acknowledged to the source, an executable; positions are committed every 50 ms",
 	columns: append(slices.Clone(times),
-		column{name: "of it, 99 % wait after being written at most ms", format: "%.0f"},
+		column{name: "from settled to acknowledged, 99 % at most ms", format: "%.0f"},
 		column{name: "a commit, mean ms", format: "%.2f"}),
 	cases: []testCase{
 		acknowledged("1,000 records/s", "rate: 1000"),

@@ -22,7 +22,7 @@ var memory = suite{
 	title: "Ten pipelines at 10 records/s in a control group",
 	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "s to the first records of all",
 		format: "%.1f"}, {name: "records/s", format: "%.0f"}, {name: "major faults", format: "%.0f"},
-		{name: "MiB of its own", format: "%.0f"}},
+		{name: "own MiB", format: "%.0f"}},
 	cases: []testCase{inMemory(256), inMemory(48), inMemory(32), inMemory(24)},
 }
 

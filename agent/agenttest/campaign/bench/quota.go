@@ -11,7 +11,7 @@ var quota = suite{
 	name:  "little CPU",
 	title: "Ten pipelines at a record a second in a control group",
 	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "s to the first records of all",
-		format: "%.1f"}, {name: "records/s", format: "%.1f"}, {name: "CPU % of one", format: "%.2f"}},
+		format: "%.1f"}, {name: "records/s", format: "%.1f"}, {name: "% of one CPU", format: "%.2f"}},
 	cases: []testCase{inQuota("100 % of a CPU", "100000"), inQuota("1 % of a CPU", "1000")},
 }
 

@@ -35,7 +35,7 @@ func ofSize(name string, n int) testCase {
 
 var scale = suite{
 	name:  "scale",
-	title: "The same work in more pipelines, all of them generator → file at full speed",
+	title: "The same work in more pipelines, each generator → file at full speed",
 	columns: append(slices.Clone(throughput.columns), column{name: "ms to an answer of the API", format: "%.0f"},
 		column{name: "ms from settled to acknowledged, mean", format: "%.0f"}),
 	cases: []testCase{

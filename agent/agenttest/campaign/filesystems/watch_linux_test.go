@@ -57,7 +57,7 @@ func TestFilesMountedByThemselves(t *testing.T) {
 		write(t, filepath.Join(dir, "b.yaml"), "c")
 		o.until("a change of the other file", is("a.yaml=in place b.yaml=c"))
 	})
-	if n := strings.Count(log.String(), "mount its directory instead"); n != 1 ||
+	if n := strings.Count(log.String(), "mount the directory instead"); n != 1 ||
 		!strings.Contains(log.String(), "a.yaml") {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}

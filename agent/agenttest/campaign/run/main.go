@@ -33,11 +33,11 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	affected := flags.Bool("affected", false, "run in short what a change affects")
+	affected := flags.Bool("affected", false, "run the short form of the campaigns that a change affects")
 	base := flags.String("base", "",
 		"commit that the change began at; without it, the merge base with the main branch of origin")
-	all := flags.Bool("all", false, "with -affected: whatever changed")
-	only := flags.Bool("n", false, "print what would run, and run nothing")
+	all := flags.Bool("all", false, "with -affected: all campaigns, whatever changed")
+	only := flags.Bool("n", false, "print the names of the campaigns without running them")
 	if err := flags.Parse(args); err != nil {
 		return errors.New("cannot read the arguments")
 	}
@@ -138,7 +138,7 @@ func runAll(top string, chosen []Campaign, full bool, extra []string) error {
 	}
 	logs := filepath.Join(cache, "conduit-tests", "campaigns")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return fmt.Errorf("cannot keep what campaigns print: %w", err)
+		return fmt.Errorf("cannot keep the output of campaigns: %w", err)
 	}
 	programs, err := os.MkdirTemp("", "campaigns")
 	if err != nil {
@@ -170,7 +170,7 @@ func runAll(top string, chosen []Campaign, full bool, extra []string) error {
 func runOne(top, programs, log string, c Campaign, full bool, extra []string) error {
 	f, err := os.Create(log)
 	if err != nil {
-		return fmt.Errorf("cannot keep what it prints: %w", err)
+		return fmt.Errorf("cannot keep its output: %w", err)
 	}
 	defer f.Close()
 	program := filepath.Join(programs, strings.ReplaceAll(c.Dir, "/", "-"))
@@ -184,7 +184,7 @@ func runOne(top, programs, log string, c Campaign, full bool, extra []string) er
 	cmd := exec.Command(program, c.flags(full, extra)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join(top, filepath.FromSlash(c.Dir)), f, f
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w; what it printed is in %s", err, log)
+		return fmt.Errorf("%w; its output is in %s", err, log)
 	}
 	text, err := os.ReadFile(log)
 	if err != nil {
