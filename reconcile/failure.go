@@ -115,7 +115,8 @@ func (p *pipelineState) setStall(now *spec.Stall) {
 	case before != nil && now == nil && p.State.Phase == spec.PhaseRunning:
 		p.event(spec.EventNormal, "Delivering", "nothing holds it up any more, after "+
 			time.Since(before.Since).Round(time.Second).String())
-		p.log().Info("nothing holds the pipeline up any more", "reason", before.Reason, "stage", before.Stage, "since", before.Since)
+		p.log().Info("nothing holds the pipeline up any more", "reason", before.Reason, "stage", before.Stage, "since",
+			before.Since)
 	}
 }
 

@@ -40,8 +40,8 @@ func New(name string, text []byte) *Document {
 // Source returns the text of the schema, for editors.
 func (d *Document) Source() []byte { return d.text }
 
-// compile returns the compiled form of text. Schemas are part of the binary and tested, so one that does not compile is a
-// mistake in it and panics.
+// compile returns the compiled form of text. Schemas are part of the binary and tested, so one that does not compile is
+// a mistake in it and panics.
 func compile(name string, text []byte) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020

@@ -30,8 +30,8 @@ type Violation struct {
 	Message string
 }
 
-// Validate returns the violations that keep v from being valid, ordered by pointer; nil if there are none. v consists of
-// map[string]any, []any, string, bool, nil and numbers.
+// Validate returns the violations that keep v from being valid, ordered by pointer; nil if there are none. v consists
+// of map[string]any, []any, string, bool, nil and numbers.
 func (d *Document) Validate(v any) []Violation { return d.load().validate(v) }
 
 func (d *document) validate(v any) []Violation {

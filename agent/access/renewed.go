@@ -15,7 +15,7 @@ type secretFile struct {
 	read          func(path string) (string, error) // returns the content
 }
 
-// renewed is a value made from files, and made again when one of them has changed.
+// renewed is a value made from files. It is made again when a file has changed.
 type renewed[T any] struct {
 	log   *slog.Logger
 	files []secretFile

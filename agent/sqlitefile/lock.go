@@ -46,8 +46,8 @@ func LockFile(path string) (*Lock, error) {
 // endTime is how long LockFile waits for a killed process to end.
 const endTime = 5 * time.Second
 
-// lock locks f. If a process that is ending has the lock, it waits until that process has ended, so that an agent can be
-// started right after another one was killed.
+// lock locks f. If a process that is ending has the lock, it waits until that process has ended, so that an agent can
+// be started right after another one was killed.
 func lock(f *os.File) error {
 	const pause = 10 * time.Millisecond
 	alive := 0 // consecutive looks at a holder that is not ending

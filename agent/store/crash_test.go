@@ -109,8 +109,8 @@ func killAfter(t *testing.T, path string, n int) (last int) {
 	return last
 }
 
-// TestLockOfAnEndingProcess locks a store whose lock another process has: a process that is ending releases it soon, and
-// is waited for; any other process is not.
+// TestLockOfAnEndingProcess locks a store whose lock another process has: a process that is ending releases it soon,
+// and is waited for; any other process is not.
 func TestLockOfAnEndingProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Log("only Linux tells whether a process is ending")

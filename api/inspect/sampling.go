@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Sampling limits the cost of inspection. All sessions of the server share these limits, so a thousand sessions take from
-// a pipeline no more than a few do: each sees a smaller sample.
+// Sampling limits the cost of inspection. All sessions of the server share these limits, so a thousand sessions take
+// from a pipeline no more than a few do: each sees a smaller sample.
 const (
 	rateAlone     = 2000    // messages per second to a session that is alone
 	rateTogether  = 1000    // messages per second to all sessions together

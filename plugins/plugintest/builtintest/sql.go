@@ -118,8 +118,8 @@ func (d *SQLDestination) CheckOnce(t testing.TB) {
 	}
 }
 
-// CheckBeside writes to the table, which has the column n, with two instances of a destination, as a pipeline and a replay
-// of its dead letters do: none disturbs the other, and what one has written the other does not write again.
+// CheckBeside writes to the table, which has the column n, with two instances of a destination, as a pipeline and a
+// replay of its dead letters do. They do not disturb each other, and no record is written twice.
 func (d *SQLDestination) CheckBeside(t testing.TB) {
 	t.Helper()
 	var all []record.Record

@@ -100,8 +100,8 @@ var campaigns = []Campaign{
 	connector("mqtt", "`mqtt` with Mosquitto."),
 	connector("mysql", "`mysql` with MariaDB and MySQL.", "plugins/builtin/sqlsink/..."),
 	connector("nats", "`nats` with NATS servers."),
-	connector("otlp", "`otlp` and the agent's own telemetry with the OpenTelemetry Collector, and `otlp` with the Go SDK of "+
-		"OpenTelemetry.", "agent/telemetry/otlp"),
+	connector("otlp", "`otlp` and the agent's own telemetry with the OpenTelemetry Collector, and `otlp` with the Go SDK "+
+		"of OpenTelemetry.", "agent/telemetry/otlp"),
 	connector("postgres", "`postgres` with every PostgreSQL that is installed.", "plugins/builtin/sqlsink/..."),
 	connector("redis", "`redis` with Redis."),
 	connector("s3", "`s3` with an S3 gateway, and its Parquet files with DuckDB and Arrow."),

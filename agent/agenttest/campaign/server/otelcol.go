@@ -24,8 +24,8 @@ func StartOTelCollector(t testing.TB, exporter, name string) *OTelCollector {
 	return startOTelCollector(t, exporter, name, "")
 }
 
-// StartOTelCollectorTLS is StartOTelCollector for a collector with a certificate of the authority, which requires one of
-// its clients.
+// StartOTelCollectorTLS is StartOTelCollector for a collector with a certificate of the authority, which requires one
+// of its clients.
 func StartOTelCollectorTLS(t testing.TB, exporter, name string, authority *network.Authority) *OTelCollector {
 	t.Helper()
 	dir := Dir(t)

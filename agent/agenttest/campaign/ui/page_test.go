@@ -473,7 +473,7 @@ func TestUIFocus(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.until("nothing is asked", `document.activeElement?.matches("dialog button")`)
 	p.do(chromedp.KeyEvent(kb.Escape))
-	p.until("the focus is not back", drop+" === document.activeElement")
+	p.until("the focus is not back", drop+` === document.activeElement && document.activeElement.ariaBusy !== "true"`)
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.until("nothing is asked", `document.activeElement?.matches("dialog button")`)
 	p.do(chromedp.KeyEvent(kb.Enter))
