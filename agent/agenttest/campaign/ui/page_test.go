@@ -476,6 +476,7 @@ func TestUIFocus(t *testing.T) {
 	p.until("the focus is not back", drop+` === document.activeElement && document.activeElement.ariaBusy !== "true"`)
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.until("nothing is asked", `document.activeElement?.matches("dialog button")`)
+	p.eval(`document.querySelector("dialog .danger").focus()`)
 	p.do(chromedp.KeyEvent(kb.Enter))
 	p.until("the focus is not in the page that follows", `location.hash === "#/" && document.activeElement?.id === "main"`)
 }
