@@ -77,6 +77,9 @@ func (p *Policy) restrictFiles(version int) error {
 	for _, path := range append(p.Write, systemDevices...) {
 		rules = append(rules, allowPath(path, write))
 	}
+	if p.Strict {
+		rules = append(rules, allowPath(p.Dir, fsRead))
+	}
 	ruleset, flags, err := config.NewRulesetFD(rules...)
 	if err != nil {
 		return fmt.Errorf("cannot create Landlock rules: %w", err)

@@ -21,7 +21,9 @@ type Policy struct {
 	// Strict denies everything but the files: no network, and no sockets except those that it listens on and those in
 	// Dir whose names have SocketName bytes.
 	Strict bool
-	Dir    string // its working directory if Strict
+	// Dir is its working directory if Strict, which it can only read: a relative path in its settings must not name a
+	// file that nobody finds.
+	Dir string
 }
 
 // SocketName is the length of the names of Unix sockets in Dir to which a strictly confined process can connect, as

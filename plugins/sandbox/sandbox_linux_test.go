@@ -45,8 +45,10 @@ func attack(arguments []string) {
 		name string
 		try  func() error
 	}{
-		{"own file", func() error { return os.WriteFile(filepath.Join(own, "mine"), []byte("x"), 0o600) }},
-		{"listen", func() error { l, err := net.Listen("unix", filepath.Join(own, "s")); closed(l); return err }},
+		{"own file", func() error { return os.WriteFile(filepath.Join(own, "tmp", "mine"), []byte("x"), 0o600) }},
+		{"file in the working directory", func() error { return os.WriteFile("mine", []byte("x"), 0o600) }},
+		{"directory in the working directory", func() error { return os.Mkdir("dir", 0o700) }},
+		{"listen", func() error { l, err := net.Listen("unix", filepath.Join(own, "tmp", "s")); closed(l); return err }},
 		{"own socket", func() error { return dial("unix", ownName) }},
 		{"start a program", func() error { return exec.Command("/bin/true").Run() }},
 		{"read a file", func() error { _, err := os.ReadFile(secret); return err }},
@@ -225,7 +227,13 @@ func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Write, p.Dir = append(p.Write, own), own
+	temporary := filepath.Join(own, "tmp")
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if p.Write, p.Dir = append(p.Write, own), own; p.Strict {
+		p.Write = []string{temporary}
+	}
 	cmd, err := sandbox.Command(p, exe)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +282,7 @@ func TestPaths(t *testing.T) {
 			t.Errorf("it could %s", forbidden)
 		}
 	}
-	for _, allowed := range []string{"own file", "listen", "other port", "udp", "listen on tcp", "start a program",
+	for _, allowed := range []string{"own file", "file in the working directory", "listen", "other port", "udp", "listen on tcp", "start a program",
 		"another limit", "read the limit of locks"} {
 		if !slices.Contains(got, allowed) {
 			t.Errorf("it could not do: %s", allowed)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	hclog "github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -90,16 +92,24 @@ func (r *executable) discard() {
 	_ = os.RemoveAll(r.dir)
 }
 
-// confine applies the policy to the process, and grants it its private directory in addition.
+// confine applies the policy to the process, and grants it its private directory in addition. If the policy is strict,
+// that is its working directory, and the process can write below it only.
 func (r *executable) confine() error {
 	p := *r.sandbox
-	p.Write, p.Dir = append(slices.Clone(p.Write), r.dir), r.dir
+	temporary := r.dir
+	if p.Dir = r.dir; p.Strict {
+		temporary = filepath.Join(r.dir, "tmp")
+		if err := os.Mkdir(temporary, 0o700); err != nil {
+			return fmt.Errorf("cannot make a directory for temporary files: %w", err)
+		}
+	}
+	p.Write = append(slices.Clone(p.Write), temporary)
 	launch, err := sandbox.Command(p, r.path)
 	if err != nil {
 		return err
 	}
 	r.cmd.Path, r.cmd.Args = launch.Path, launch.Args
-	r.cmd.Env = append(r.cmd.Env, "TMPDIR="+r.dir)
+	r.cmd.Env = append(r.cmd.Env, "TMPDIR="+temporary, plugin.EnvUnixSocketDir+"="+temporary)
 	return nil
 }
 

@@ -42,6 +42,25 @@ func TestConfinedSource(t *testing.T) {
 	}
 }
 
+// A strictly confined destination cannot write to a relative path, which would name a file that is deleted at its end.
+func TestConfinedDestinationWithARelativePath(t *testing.T) {
+	ctx := testContext(t)
+	c, _ := client(t, "connector")
+	c.Sandbox = &sandbox.Policy{Strict: true}
+	if sandbox.Version() == 0 {
+		wantLandlock(t, c)
+		return
+	}
+	d, r := openDestination(ctx, t, c, map[string]string{"path": "out"})
+	if err := d.Write(ctx, batch("a")); err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Flush(ctx)
+	if n, refused, broken := r.get(); n == 1 && len(refused) == 0 && broken == nil {
+		t.Error("it wrote to a file that nobody finds")
+	}
+}
+
 // wantLandlock checks that a connector does not start on a kernel without Landlock, for that reason.
 func wantLandlock(t *testing.T, c *standalone.Client) {
 	t.Helper()
