@@ -71,7 +71,7 @@ func TestEdgeNamesTheFullBinary(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const hint = "the full binary, conduit, contains all"
+	const hint = "the full binary, conduit, has all"
 	write("pipelines/p.yaml", `version: "2.2"
 pipelines:
   - id: p
