@@ -133,11 +133,9 @@ async function drop(s) {
     yes: 'Delete', danger: true,
   })) return;
   const done = await agent.attempt(`${s.id} is deleted`, async () => {
-    if (s.state.phase !== 'stopped') {
-      await agent.post(agent.pipelinePath(s.id) + '/stop?wait=1m').catch((e) => {
-        if (e.reason !== 'pipeline.not_running') throw e; // it has stopped by itself
-      });
-    }
+    await agent.post(agent.pipelinePath(s.id) + '/stop?wait=1m').catch((e) => {
+      if (e.reason !== 'pipeline.not_running') throw e;
+    });
     for (const p of d.processors) await agent.call('DELETE', '/v1/processors/' + encodeURIComponent(p.id));
     for (const c of d.connectors) await agent.call('DELETE', '/v1/connectors/' + encodeURIComponent(c.id));
     await agent.call('DELETE', agent.pipelinePath(s.id));
