@@ -2,7 +2,7 @@
 // destinations. It acknowledges a record to its source only after every destination has settled it and the store has
 // its checkpoint.
 //
-// A batch is read in source.go, passes the processors of its source and of the pipeline in source_process.go, then for
+// A batch is read in source.go, passes the processors of source and pipeline in source_process.go, then for
 // each destination its processors in destination_prepare.go, and is written in destination.go. The tracker, in
 // tracker.go, learns what became of each record, and commit.go saves the positions. Batches of lines that nobody looks
 // into are explained in rawlane.go.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -245,12 +246,19 @@ func TestTracesEndWithTheRun(t *testing.T) {
 	}
 }
 
-// A tracer that samples nothing, and none, allocate the same for a batch: nothing. The engine allocates for commits,
-// whose number depends on the scheduler; one object for each batch would be 20,000.
+// A tracer that samples nothing, and none, allocate the same: nothing. The engine also allocates for commits, and a busy
+// machine makes more of them, so the fewest objects of several runs count.
 func TestBatchesWithoutTracesAllocateNothingMore(t *testing.T) {
 	const batches = 20_000
-	off, unsampled := allocationsOf(t, batches, nil), allocationsOf(t, batches, unsampling{})
-	if more := float64(unsampled) - float64(off); more > batches/2 {
+	off, unsampled := uint64(math.MaxUint64), uint64(math.MaxUint64)
+	for range 5 {
+		off = min(off, allocationsOf(t, batches, nil))
+		unsampled = min(unsampled, allocationsOf(t, batches, unsampling{}))
+		if unsampled < off+batches/20 {
+			break
+		}
+	}
+	if more := float64(unsampled) - float64(off); more > batches/20 {
 		t.Errorf("%d batches allocate %d objects without a tracer, and %d with one that samples none", batches, off,
 			unsampled)
 	}

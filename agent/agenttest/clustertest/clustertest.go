@@ -1,4 +1,4 @@
-// Package clustertest is the contract of the stores of a cluster, as a test that each of them runs.
+// Package clustertest is the contract of the stores of a cluster, as a test that each store runs.
 package clustertest
 
 import (
