@@ -3,9 +3,11 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,6 +118,14 @@ func (r *Rates) Get(id string) *spec.PipelineRates {
 			all.Oldest = &oldest
 		}
 	}
+	r.Runs.EachProcessor(id, func(id string, stats *processor.Stats) {
+		never := stats.NeverFound.Load()
+		if s, ok := all.Stages[id]; ok && never != nil && len(*never) > 0 {
+			s.Notes = []string{fmt.Sprintf("none of its records had %s so far: is the name right?",
+				strings.Join(*never, " or "))}
+			all.Stages[id] = s
+		}
+	})
 	if r.Isolation != nil {
 		for id, backlog := range r.Isolation.Backlogs(running) {
 			if s, ok := all.Stages[id]; ok {

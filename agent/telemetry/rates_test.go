@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/telemetry"
@@ -184,6 +186,32 @@ type oneProcessor struct {
 
 func (o oneProcessor) EachProcessor(id string, f func(string, *processor.Stats)) {
 	f(id+":mark", o.stats)
+}
+
+// TestNotesOfProcessors has a processor of which no record had a field, until one had it.
+func TestNotesOfProcessors(t *testing.T) {
+	step := &processor.Stats{}
+	rates := &telemetry.Rates{Runs: oneProcessor{runs{"p": {}}, step}}
+	now := time.Now()
+	for i, c := range []struct {
+		never []string
+		want  []string
+	}{
+		{nil, nil},
+		{[]string{".Key.id", ".Payload.After.emial"},
+			[]string{"none of its records had .Key.id or .Payload.After.emial so far: is the name right?"}},
+		{[]string{}, nil},
+	} {
+		if step.NeverFound.Store(&c.never); c.never == nil {
+			step.NeverFound.Store(nil)
+		}
+		for n := range 2 {
+			rates.Sample(now.Add(time.Duration(2*i+n) * time.Second))
+		}
+		if diff := cmp.Diff(c.want, rates.Get("p").Stages["p:mark"].Notes); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", c.never, diff)
+		}
+	}
 }
 
 // The rates of a pipeline are removed with it.

@@ -80,7 +80,7 @@ func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) 
 		return nil, err
 	}
 	id := parent + ":" + d.ID
-	s := &stage{id: id, plugin: d.Plugin}
+	s := &stage{id: id, plugin: d.Plugin, unproven: minSeeking}
 	if c.options.StateDir != "" {
 		s.stateDir = filepath.Join(c.options.StateDir, StateElement(parent, d.ID))
 	}

@@ -25,6 +25,8 @@ type stage struct {
 	workers    []*worker
 	former     *stage // stage whose state the processor takes over instead of Open; nil: none
 	holding    int    // records and pieces that the processor holds
+	unproven   int    // records to process before a field that none of them had is reported
+	found      bool   // some record had each field
 	stats      *Stats
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
 	timeLimit  template.TimeLimit // for the condition
@@ -197,6 +199,7 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 		return nil, err
 	}
 	s.stats.observe(count, time.Since(start))
+	s.seek(count)
 	for _, k := range used {
 		s.emit(w.chain, k, n)
 	}
@@ -211,6 +214,32 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 		}
 	}
 	return s.fates, nil
+}
+
+// minSeeking is the number of records after which a field that none of them had is reported.
+const minSeeking = 10
+
+// seek reports the fields that the processor reads and that no record had so far, after count more records.
+func (s *stage) seek(count int) {
+	if s.unproven -= count; s.unproven > 0 || s.found {
+		return
+	}
+	var never []string
+	for i, k := range s.workers {
+		one, ok := k.processor.(sdk.FieldReader)
+		if !ok {
+			break
+		}
+		if fields := one.NeverFound(); i == 0 {
+			never = fields
+		} else {
+			never = slices.DeleteFunc(never, func(field string) bool { return !slices.Contains(fields, field) })
+		}
+	}
+	if before := s.stats.NeverFound.Load(); before == nil || len(*before) != len(never) {
+		s.stats.NeverFound.Store(&never)
+	}
+	s.found = len(never) == 0
 }
 
 // emit queues the emissions of a worker of the stage. n is the number of the stage in the chain.

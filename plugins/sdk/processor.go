@@ -73,6 +73,13 @@ type SchemaUser interface {
 	SchemaParts() schema.Parts
 }
 
+// FieldReader is a Processor that is configured with fields to read, and goes on when a record does not have one.
+type FieldReader interface {
+	// NeverFound returns references to the fields that no record had so far. A name that is spelled wrong stays in it.
+	// It may be called at any time after Configure.
+	NeverFound() []string
+}
+
 // TimedProcessor is a Processor that emits by time.
 type TimedProcessor interface {
 	// Deadline returns the time at which Process is called with an empty batch if there are no records, or the zero

@@ -249,7 +249,7 @@ function stageCard(d, id, r, s) {
       r?.backlog?.error ? fact('Failing', h('span', { class: 'problem warn' }, r.backlog.error)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
-      (r?.behind?.notes || []).map((x) => fact('Note', x)),
+      [...(r?.behind?.notes || []), ...(r?.notes || [])].map((x) => fact('Note', x)),
       (r?.behind?.skipped || []).map((x) =>
         fact('Skipped', h('span', { class: 'problem warn' }, `${x.of}: ${x.error}`))),
       r ? fact('Now', now(r, c, processor)) : null,

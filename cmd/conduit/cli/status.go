@@ -426,6 +426,9 @@ func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 				r.Paint("note:", terminal.Dim), all[i].ID, terminal.Count(int(n), "record"))
 		}
 		for id, stage := range all[i].Rates.Stages {
+			for _, note := range stage.Notes {
+				fmt.Fprintf(to, "%s %s: %s\n", r.Paint("note:", terminal.Dim), id, terminal.Line(note))
+			}
 			if stage.Behind != nil && stage.Behind.Warning != "" {
 				fmt.Fprintf(to, "%s %s: %s\n", r.Paint("warning:", terminal.Yellow), id, stage.Behind.Warning)
 			}

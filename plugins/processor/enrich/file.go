@@ -60,6 +60,9 @@ func (p *file) Configure(ctx context.Context, settings map[string]string) (err e
 // SchemaParts implements sdk.SchemaUser.
 func (p *file) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key, p.target) }
 
+// NeverFound implements sdk.FieldReader.
+func (p *file) NeverFound() []string { return fieldref.NeverFound(p.key) }
+
 // Open implements sdk.Processor.
 func (p *file) Open(ctx context.Context) (err error) {
 	p.table, err = settingfile.Open(ctx, p.settings.Path, "the table", func(ctx context.Context) (table, error) {

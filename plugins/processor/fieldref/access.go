@@ -14,6 +14,21 @@ import (
 // map[string]any, the operation as record.Operation, the metadata as a whole as map[string]string, and the record as a
 // whole as the result of record.Map. The value is not copied. Get fails if a part of the path is not structured data.
 func (f *Ref) Get(r *record.Record) (any, bool, error) {
+	v, ok, err := f.get(r)
+	if ok {
+		f.Find()
+	}
+	return v, ok, err
+}
+
+// Find records that a record has the field.
+func (f *Ref) Find() {
+	if !f.found.Load() { // a store alone would slow down other goroutines
+		f.found.Store(true)
+	}
+}
+
+func (f *Ref) get(r *record.Record) (any, bool, error) {
 	switch f.root {
 	case Key, Before, After:
 		d := f.data(r)
@@ -107,7 +122,7 @@ func (f *Ref) parent(d *record.Data) (map[string]any, error) {
 }
 
 func (f *Ref) notStructured(n int) error {
-	return fmt.Errorf("cannot resolve %s: %s does not contain structured data", f, &Ref{f.root, f.path[:n]})
+	return fmt.Errorf("cannot resolve %s: %s does not contain structured data", f, &Ref{root: f.root, path: f.path[:n]})
 }
 
 var errImmutable = errors.New("the reference is immutable")
@@ -264,14 +279,19 @@ func (f *Ref) Delete(r *record.Record) error {
 			return nil
 		}
 		m, err := f.parent(d)
-		if err == nil {
-			delete(m, f.path[len(f.path)-1])
+		if err != nil {
+			return err
 		}
-		return err
+		last := f.path[len(f.path)-1]
+		if _, ok := m[last]; ok {
+			f.Find()
+			delete(m, last)
+		}
+		return nil
 	case Metadata:
 		if len(f.path) == 0 {
 			r.Metadata = record.Metadata{}
-		} else {
+		} else if _, ok, _ := f.Get(r); ok {
 			r.Metadata.Delete(f.path[0])
 		}
 		return nil
@@ -297,7 +317,11 @@ func (f *Ref) Rename(r *record.Record, name string) error {
 		return err
 	}
 	v, ok := m[last]
-	if !ok || last == name {
+	if !ok {
+		return nil
+	}
+	f.Find()
+	if last == name {
 		return nil
 	}
 	if _, taken := m[name]; taken {
@@ -317,7 +341,11 @@ func (f *Ref) renameMetadata(r *record.Record, from, to string) error {
 		}
 		return false
 	}
-	if !has(from) || from == to {
+	if !has(from) {
+		return nil
+	}
+	f.Find()
+	if from == to {
 		return nil
 	}
 	if has(to) {

@@ -4,7 +4,9 @@ package fieldref
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -31,8 +33,9 @@ var rootNames = [...]string{".", ".Position", ".Operation", ".Metadata", ".Key",
 
 // Ref is a reference to a field. It is safe for concurrent use.
 type Ref struct {
-	root Root
-	path []string // below the root
+	root  Root
+	path  []string    // below the root
+	found atomic.Bool // a record had the field
 }
 
 // Parse parses a reference: an optional '$', then '.' alone for the whole record, or names that each follow a '.', or
@@ -148,9 +151,9 @@ func resolve(segments []string) (*Ref, error) {
 			return nil, fmt.Errorf("unexpected field %q: .Metadata fields are not structured; write "+
 				".Metadata[\"a.b\"] for a key with dots", rest[1])
 		}
-		return &Ref{Metadata, rest}, nil
+		return &Ref{root: Metadata, path: rest}, nil
 	case "Key":
-		return &Ref{Key, rest}, nil
+		return &Ref{root: Key, path: rest}, nil
 	case "Payload":
 		return resolvePayload(rest)
 	}
@@ -164,9 +167,9 @@ func resolvePayload(rest []string) (*Ref, error) {
 	}
 	switch upperFirst(rest[0]) {
 	case "Before":
-		return &Ref{Before, rest[1:]}, nil
+		return &Ref{root: Before, path: rest[1:]}, nil
 	case "After":
-		return &Ref{After, rest[1:]}, nil
+		return &Ref{root: After, path: rest[1:]}, nil
 	}
 	return nil, fmt.Errorf("unexpected field %q: .Payload has .Before and .After", rest[0])
 }
@@ -195,7 +198,7 @@ func (f *Ref) IsNested() bool { return len(f.path) > 0 }
 // Sibling returns the reference to the field with that name in the same map. f must be nested.
 func (f *Ref) Sibling(name string) *Ref {
 	last := len(f.path) - 1
-	return &Ref{f.root, append(f.path[:last:last], name)}
+	return &Ref{root: f.root, path: append(f.path[:last:last], name)}
 }
 
 // Parts returns the part of a record in which the reference reads structured data.
@@ -225,5 +228,19 @@ func (f *Ref) Name() string { return f.path[len(f.path)-1] }
 
 // Child returns the reference to the field with that name inside f.
 func (f *Ref) Child(name string) *Ref {
-	return &Ref{f.root, append(f.path[:len(f.path):len(f.path)], name)}
+	return &Ref{root: f.root, path: append(f.path[:len(f.path):len(f.path)], name)}
+}
+
+// NeverFound returns the nested fields that no record had in Get, Delete, Rename or Find so far.
+func NeverFound(refs ...*Ref) []string {
+	var never []string
+	for _, f := range refs {
+		if !f.IsNested() || f.found.Load() {
+			continue
+		}
+		if name := f.String(); !slices.Contains(never, name) {
+			never = append(never, name)
+		}
+	}
+	return never
 }

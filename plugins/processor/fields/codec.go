@@ -51,6 +51,9 @@ type field struct {
 // SchemaParts implements sdk.SchemaUser.
 func (f *field) SchemaParts() schema.Parts { return f.ref.Parts() }
 
+// NeverFound implements sdk.FieldReader.
+func (f *field) NeverFound() []string { return fieldref.NeverFound(f.ref) }
+
 func (f *field) parse(text string) (err error) {
 	if f.ref, err = fieldref.Parse(text); err != nil {
 		return sdk.SettingError{Setting: "field", Message: err.Error()}

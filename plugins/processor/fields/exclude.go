@@ -73,6 +73,7 @@ func (i *include) Configure(_ context.Context, settings map[string]string) error
 			i.roots[ref.Root()] = append(i.roots[ref.Root()], ref)
 		}
 	}
+	i.refs = slices.DeleteFunc(i.refs, func(ref *fieldref.Ref) bool { return ref.IsNested() && i.whole[ref.Root()] })
 	return nil
 }
 
@@ -86,8 +87,11 @@ func (i *include) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 		}
 		if refs := i.roots[fieldref.Metadata]; len(refs) > 0 && !i.whole[fieldref.Metadata] {
 			r.Metadata = slices.DeleteFunc(r.Metadata, func(f record.Field) bool {
-				return !strings.HasPrefix(f.Key, "opencdc.") && !strings.HasPrefix(f.Key, "conduit.") &&
-					!slices.ContainsFunc(refs, func(ref *fieldref.Ref) bool { return ref.Name() == f.Key })
+				n := slices.IndexFunc(refs, func(ref *fieldref.Ref) bool { return ref.Name() == f.Key })
+				if n >= 0 {
+					refs[n].Find()
+				}
+				return n < 0 && !strings.HasPrefix(f.Key, "opencdc.") && !strings.HasPrefix(f.Key, "conduit.")
 			})
 		}
 		return nil

@@ -73,6 +73,9 @@ type references struct {
 // SchemaParts implements sdk.SchemaUser.
 func (f *references) SchemaParts() schema.Parts { return fieldref.PartsOf(f.refs...) }
 
+// NeverFound implements sdk.FieldReader.
+func (f *references) NeverFound() []string { return fieldref.NeverFound(f.refs...) }
+
 // parse parses a comma-separated list of references to fields that can be changed.
 func (f *references) parse(setting, text string) (err error) {
 	if f.refs, err = fieldref.ParseList(text); err != nil {

@@ -35,6 +35,9 @@ type setSettings struct {
 // Parameters implements sdk.Processor.
 func (p *set) Parameters() sdk.Parameters { return sdk.Described(setSettings{}, descriptions) }
 
+// NeverFound implements sdk.FieldReader. The field may be a new one, and the template fails without its fields.
+func (p *set) NeverFound() []string { return nil }
+
 // Configure implements sdk.Processor.
 func (p *set) Configure(_ context.Context, settings map[string]string) error {
 	var s setSettings

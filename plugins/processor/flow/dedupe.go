@@ -64,6 +64,9 @@ func (p *dedupe) Configure(_ context.Context, settings map[string]string) error 
 // SchemaParts implements sdk.SchemaUser.
 func (p *dedupe) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key...) }
 
+// NeverFound implements sdk.FieldReader.
+func (p *dedupe) NeverFound() []string { return fieldref.NeverFound(p.key...) }
+
 // Open implements sdk.Processor.
 func (p *dedupe) Open(ctx context.Context) error {
 	p.seen, p.pending, p.passing = map[key]time.Time{}, map[any][]sighting{}, map[key]struct{}{}

@@ -136,6 +136,9 @@ func (p *sample) Configure(_ context.Context, settings map[string]string) error 
 // SchemaParts implements sdk.SchemaUser.
 func (p *sample) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key...) }
 
+// NeverFound implements sdk.FieldReader.
+func (p *sample) NeverFound() []string { return fieldref.NeverFound(p.key...) }
+
 // Process implements sdk.Processor.
 func (p *sample) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	for i, r := range b.Records(ctx) {

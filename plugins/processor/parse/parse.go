@@ -235,6 +235,9 @@ func (p *parser) Open(ctx context.Context) error {
 // SchemaParts implements sdk.SchemaUser.
 func (p *parser) SchemaParts() schema.Parts { return fieldref.PartsOf(p.field, p.target) }
 
+// NeverFound implements sdk.FieldReader.
+func (p *parser) NeverFound() []string { return fieldref.NeverFound(p.field) }
+
 // Process implements sdk.Processor.
 func (p *parser) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	o, limit := p.options, sdk.Budget(ctx)

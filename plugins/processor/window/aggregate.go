@@ -91,12 +91,20 @@ func (a *aggregate) Configure(_ context.Context, values map[string]string) (err 
 }
 
 // SchemaParts implements sdk.SchemaUser.
-func (a *aggregate) SchemaParts() schema.Parts {
-	refs := append(slices.Clone(a.key), a.time)
+func (a *aggregate) SchemaParts() schema.Parts { return fieldref.PartsOf(append(a.read(), a.time)...) }
+
+// NeverFound implements sdk.FieldReader.
+func (a *aggregate) NeverFound() []string { return fieldref.NeverFound(a.read()...) }
+
+// read returns the fields that are aggregated, or grouped by.
+func (a *aggregate) read() []*fieldref.Ref {
+	refs := slices.Clone(a.key)
 	for _, c := range a.columns {
-		refs = append(refs, c.ref)
+		if c.ref != nil {
+			refs = append(refs, c.ref)
+		}
 	}
-	return fieldref.PartsOf(refs...)
+	return refs
 }
 
 // CanSucceed implements sdk.Successor. An instance can continue the open windows of another one if it computes the same
