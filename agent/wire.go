@@ -48,7 +48,7 @@ func (a *Agent) wire() {
 	}
 	a.deadLetters, a.desired = a.ownDeadLetters, ownStore{a.Store, a.ownDeadLetters}
 	syncs := &plugins.SyncGroup{}
-	a.Committer = &engine.Committer{Store: a.Store, Before: a.ownDeadLetters.Before, Interval: c.DB.CommitInterval,
+	a.Committer = &engine.Committer{Store: a.Store, Before: a.ownDeadLetters.Before, CommitInterval: c.DB.CommitInterval,
 		Barrier: syncs}
 	a.Catalog = catalog.New(a.options.Plugins, c, a.schemas.Registry, func() {
 		a.Loop.Retry()

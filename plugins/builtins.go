@@ -18,7 +18,7 @@ type builtins struct {
 	connectors []sdk.Connector
 	schemas    schema.Registry
 	log        *slog.Logger
-	timeouts   Timeouts
+	timeouts   BuiltinTimeouts
 	allowPath  func(path string) error
 	syncs      *SyncGroup
 	buffer     func(plugin string) sdk.Buffer

@@ -22,7 +22,7 @@ type Host struct {
 	Standalone Discovery       // executables; nil: none
 	Schemas    schema.Registry // lent to connectors; nil: none
 	Log        *slog.Logger    // nil discards
-	Timeouts   Timeouts        // for calls to built-in connectors
+	Timeouts   BuiltinTimeouts
 	// AllowPath returns an error if settings of built-in connectors may not name a file; nil allows every file.
 	AllowPath func(path string) error
 	// Syncs syncs the writes of built-in destinations. If nil, they sync themselves before each Write returns.

@@ -30,7 +30,7 @@ type instance struct {
 	log      *slog.Logger
 	env      *sdk.Env
 	syncs    *SyncGroup // nil if the host syncs nothing for its connectors
-	timeouts Timeouts
+	timeouts BuiltinTimeouts
 	calls    calls
 
 	main serializer // every call except Ack
@@ -143,7 +143,7 @@ func (in *instance) tearDown(ctx context.Context) error {
 	defer in.acks.release()
 	if ctx.Err() != nil { // it was abandoned while it waited
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(in.timeouts.Teardown, defaultTimeout))
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(in.timeouts.Teardown, defaultBuiltinTimeout))
 		defer cancel()
 	}
 	return in.calls.Teardown(ctx)
@@ -167,7 +167,7 @@ var errGoroutineEnded = errors.New("the connector ended the goroutine of the cal
 // bounded calls fn on a separate goroutine when no other call runs. It waits at most for timeout and a grace period,
 // and then abandons the goroutine.
 func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
-	timeout = cmp.Or(timeout, defaultTimeout)
+	timeout = cmp.Or(timeout, defaultBuiltinTimeout)
 	inner, cancel := context.WithTimeout(sdk.WithEnv(ctx, in.env), timeout)
 	defer cancel()
 	done := make(chan error, 1)

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
@@ -78,7 +79,7 @@ func StartWith(t testing.TB, dir string, with func(*agent.Options), change ...fu
 	a.stop = stop
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	options := agent.Options{Config: cfg, Plugins: parts.Plugins(), References: parts.References(),
+	options := agent.Options{Config: cfg, Plugins: parts.Plugins(), References: reference.Kinds(),
 		Cluster: parts.Cluster(), Profiles: parts.Profiles(), Isolate: parts.Isolate, Exporter: parts.Exporter, Log: log,
 		Wired: func(a *agent.Agent) {
 			Unlimited(a)

@@ -18,7 +18,7 @@ func BenchmarkSample(b *testing.B) {
 	f := newFakes(nil)
 	f.store.declare(declared)
 	ctx, cancel := context.WithCancel(b.Context())
-	f.commits = &engine.Committer{Store: f.store, Interval: time.Millisecond}
+	f.commits = &engine.Committer{Store: f.store, CommitInterval: time.Millisecond}
 	loop := &reconcile.Loop{Store: f.store, Runner: f, Policy: reconciletest.Policy(), RunDigest: digest}
 	ended := make(chan error, 2)
 	go func() { ended <- loop.Run(ctx) }()

@@ -40,7 +40,7 @@ func newFakes(connectors map[string]fake) *fakes {
 // start starts an agent in the bubble, which ends with the test at the latest.
 func start(t *testing.T, f *fakes) *agent {
 	ctx, cancel := context.WithCancel(t.Context())
-	f.commits = &engine.Committer{Store: f.store, Interval: time.Millisecond}
+	f.commits = &engine.Committer{Store: f.store, CommitInterval: time.Millisecond}
 	policy := reconciletest.Policy()
 	policy.DrainTimeout = 2 * time.Second
 	a := &agent{fakes: f, t: t, loop: &reconcile.Loop{Store: f.store, Runner: f, Policy: policy, RunDigest: digest,

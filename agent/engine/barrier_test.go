@@ -36,7 +36,7 @@ func TestNothingLaterIsSavedWhenASyncFails(t *testing.T) {
 	for i := range 20 {
 		barrier := &failingBarrier{store: w.store, failAt: int64(2 + i%5)}
 		ctx, cancel := context.WithCancel(t.Context())
-		w.committer = &engine.Committer{Store: w.store, Interval: 100 * time.Microsecond, Barrier: barrier}
+		w.committer = &engine.Committer{Store: w.store, CommitInterval: 100 * time.Microsecond, Barrier: barrier}
 		ended := make(chan error, 1)
 		go func() { ended <- w.committer.Run(ctx) }()
 

@@ -84,7 +84,7 @@ func newBench(tb testing.TB, records []record.Record, total int) *bench {
 	src := &benchSource{batch: len(records), left: total, records: records, stopped: make(chan struct{})}
 	dst := &benchDestination{left: total, full: make(chan struct{})}
 	store := discardStore{newFakeStore(nil)}
-	committer := &engine.Committer{Store: store, Interval: 50 * time.Millisecond}
+	committer := &engine.Committer{Store: store, CommitInterval: 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	committed := make(chan error)
 	go func() { committed <- committer.Run(ctx) }()

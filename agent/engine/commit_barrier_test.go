@@ -49,7 +49,7 @@ func TestCommitSyncsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond, Barrier: disks{
+		c := &engine.Committer{Store: log, CommitInterval: 50 * time.Millisecond, Barrier: disks{
 			"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken},
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +111,7 @@ func TestCommitOfAPipelineThatCouldNotBeSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &engine.Committer{Store: log, Interval: time.Millisecond, Barrier: &lateBarrier{err: broken}}
+		c := &engine.Committer{Store: log, CommitInterval: time.Millisecond, Barrier: &lateBarrier{err: broken}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()

@@ -27,7 +27,7 @@ func TestCommitIsReplicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		log := &commitLog{start: time.Now()}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond,
+		c := &engine.Committer{Store: log, CommitInterval: 50 * time.Millisecond,
 			Replicas: copies{"slow": {takes: time.Second}, "bad": {takes: time.Millisecond, err: broken}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -15,11 +15,11 @@ import (
 )
 
 // Committer saves the checkpoints of all pipelines of an agent by group commit: the checkpoints of many sources in one
-// transaction. If nothing was committed during the last Interval, a checkpoint is saved at once; under load there is
-// at most one commit per Interval.
+// transaction. If nothing was committed during the last CommitInterval, a checkpoint is saved at once; under load there
+// is at most one commit per CommitInterval.
 type Committer struct {
-	Store    CheckpointStore
-	Interval time.Duration
+	Store          CheckpointStore
+	CommitInterval time.Duration
 	// Before makes the dead letters durable that checkpoints cover, before those are saved; nil: there are none.
 	Before   func(ctx context.Context, checkpoints []spec.Checkpoint) error
 	Barrier  Barrier  // nil when destinations leave nothing to sync
@@ -120,7 +120,7 @@ func (c *Committer) Run(ctx context.Context) error {
 			return nil
 		}
 		c.saveSynced(ctx)
-		if wait := time.Until(last.Add(c.Interval)); wait > 0 && !c.due() {
+		if wait := time.Until(last.Add(c.CommitInterval)); wait > 0 && !c.due() {
 			timer.Reset(wait)
 			continue
 		}

@@ -57,7 +57,7 @@ func dirty(id string, result *error) dirtySource {
 func TestCommitsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &commitLog{start: time.Now()}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &engine.Committer{Store: log, CommitInterval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -96,7 +96,7 @@ func TestCommitThatFailsForOneSource(t *testing.T) {
 			}
 			return nil
 		}}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &engine.Committer{Store: log, CommitInterval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -126,7 +126,7 @@ func TestCommitOfASourceThatAdvances(t *testing.T) {
 			<-goOn
 			return nil
 		}}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &engine.Committer{Store: log, CommitInterval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -159,7 +159,7 @@ func TestCommitsFollowDeadLetters(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &commitLog{start: time.Now()}
 			saved := errors.New("not reported")
-			c := &engine.Committer{Store: log, Interval: time.Millisecond,
+			c := &engine.Committer{Store: log, CommitInterval: time.Millisecond,
 				Before: func(_ context.Context, all []spec.Checkpoint) error {
 					if len(log.commits) > 0 || len(all) != 1 || all[0].ConnectorID != "a" {
 						t.Errorf("called with %v after commits %v", all, log.commits)

@@ -72,7 +72,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 	}
 	w.spec.DeadLetterQueue = spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.queue
-	committer := &engine.Committer{Store: w.store, Interval: interval}
+	committer := &engine.Committer{Store: w.store, CommitInterval: interval}
 	w.committer = committer // tests may replace it
 	go func() { _ = committer.Run(ctx) }()
 	return w

@@ -295,7 +295,7 @@ func (s *stateSimulation) runOnce(faulty bool) (graceful bool) {
 		d.got, d.written, d.failed = map[string]int{}, nil, false
 	}
 	committing, end := context.WithCancel(s.t.Context())
-	s.committer = &engine.Committer{Store: s, Interval: time.Duration(s.rng.IntN(5)) * time.Millisecond, Barrier: s}
+	s.committer = &engine.Committer{Store: s, CommitInterval: time.Duration(s.rng.IntN(5)) * time.Millisecond, Barrier: s}
 	ended := make(chan error, 2)
 	go func() { ended <- s.committer.Run(committing) }()
 	err := s.runUntil(func() bool {

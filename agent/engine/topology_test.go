@@ -74,7 +74,7 @@ func newTopology(t *testing.T, seed uint64) *topology {
 	if r.IntN(4) == 0 {
 		p.window.Scheduler = backpressure.SchedulerWithLimit(1)
 	}
-	p.note("window %+v, commits every %v", p.window, p.committer.Interval)
+	p.note("window %+v, commits every %v", p.window, p.committer.CommitInterval)
 	gathers := false
 	p.processors(nil, &p.spec.Processors, &gathers)
 	for i := range 1 + r.IntN(3) {

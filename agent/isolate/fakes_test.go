@@ -281,12 +281,12 @@ func (w *world) Destination(_ context.Context, plugin, id string) (connector.Des
 	}
 	return isolate.New(isolate.Options{
 		Pipeline: "p", ID: id, Logs: w.logs, Limits: w.limits, Sources: []string{"p:in"},
-		Start:         func(context.Context) (connector.Destination, error) { return &destination{sink: w.slow}, nil },
-		Batching:      engine.BatchPolicyOf,
-		Delay:         func(failures int) time.Duration { return time.Duration(failures) * time.Second },
-		AnswerTimeout: w.timeout,
-		Interval:      50 * time.Millisecond,
-		Barrier:       w.barrier,
+		Start:          func(context.Context) (connector.Destination, error) { return &destination{sink: w.slow}, nil },
+		Batching:       engine.BatchPolicyOf,
+		Delay:          func(failures int) time.Duration { return time.Duration(failures) * time.Second },
+		AnswerTimeout:  w.timeout,
+		CommitInterval: 50 * time.Millisecond,
+		Barrier:        w.barrier,
 		Event: func(_, reason, _ string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -366,7 +366,7 @@ type run struct {
 // start starts the pipeline, inside of a bubble of synctest.
 func (w *world) start() *run {
 	w.t.Helper()
-	committer := &engine.Committer{Store: w, Interval: 50 * time.Millisecond}
+	committer := &engine.Committer{Store: w, CommitInterval: 50 * time.Millisecond}
 	committing, endCommitting := context.WithCancel(context.Background())
 	go func() { _ = committer.Run(committing) }()
 	declared := w.spec()

@@ -62,7 +62,7 @@ func newFeeder(d *Destination) *feeder {
 	f := &feeder{Destination: d, over: make(chan struct{}), empty: make(chan struct{}), commit: notify.NewSignal(),
 		done: low, taken: low, saved: low}
 	f.state = spec.BacklogOpening
-	f.committer = &engine.Committer{Store: cursorStore{f}, Interval: d.Interval, Barrier: d.Barrier}
+	f.committer = &engine.Committer{Store: cursorStore{f}, CommitInterval: d.CommitInterval, Barrier: d.Barrier}
 	if d.KeepDeadLetters != nil {
 		f.committer.Before = func(ctx context.Context, _ []spec.Checkpoint) error { return d.KeepDeadLetters(ctx) }
 	}

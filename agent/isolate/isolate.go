@@ -54,8 +54,8 @@ type Options struct {
 	Delay func(failures int) time.Duration
 	// AnswerTimeout is how long the real destination may take to settle a record; 0: any time.
 	AnswerTimeout time.Duration
-	// Interval is the shortest time between two saves of the cursor.
-	Interval time.Duration
+	// CommitInterval is the shortest time between two saves of the cursor.
+	CommitInterval time.Duration
 	// Barrier makes the writes of the real destination durable; nil: they already are when they are settled.
 	Barrier engine.Barrier
 	// KeepDeadLetters makes the dead letters of the pipeline durable; nil: there are none.

@@ -45,13 +45,13 @@ func (t *Part) Destination(in runner.Isolated) (connector.Destination, error) {
 		Batching: func(settings map[string]string) engine.BatchPolicy {
 			return engine.BatchPolicyOf(in.Plugins.WithDefaults(in.Plugin, settings))
 		},
-		Delay:         func(failures int) time.Duration { return t.setup.Delay(in.ID, failures) },
-		AnswerTimeout: in.Runner.AckTimeout,
-		Interval:      in.Runner.Committer.Interval,
-		Barrier:       in.Runner.Committer.Barrier,
-		Event:         func(typ, reason, message string) { t.event(log, p.ID, typ, reason, in.Redact(message)) },
-		Redact:        in.Redact,
-		Log:           log.With("component", "engine", "pipeline_id", p.ID),
+		Delay:          func(failures int) time.Duration { return t.setup.Delay(in.ID, failures) },
+		AnswerTimeout:  in.Runner.AckTimeout,
+		CommitInterval: in.Runner.Committer.CommitInterval,
+		Barrier:        in.Runner.Committer.Barrier,
+		Event:          func(typ, reason, message string) { t.event(log, p.ID, typ, reason, in.Redact(message)) },
+		Redact:         in.Redact,
+		Log:            log.With("component", "engine", "pipeline_id", p.ID),
 	}
 	for i := range p.Connectors {
 		if p.Connectors[i].Type == spec.TypeSource {

@@ -5,23 +5,16 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/reconcile/watch"
-	"github.com/conduit-agent/conduit/spec"
 )
 
 // Plugins returns all connectors and processors.
 func Plugins() catalog.Plugins {
 	return catalog.Plugins{Connectors: builtin.Connectors, Processors: processors.All(), Modules: newModules}
-}
-
-// References returns all kinds of references.
-func References() spec.ReferenceKinds {
-	return spec.ReferenceKinds{reference.Env(), reference.File(), reference.Credential()}
 }
 
 // modules are WebAssembly modules, which a catalogue lists.

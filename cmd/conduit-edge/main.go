@@ -1,6 +1,6 @@
 // Command conduit-edge is conduit for small hosts: the same agent without the connectors and processors that need large
 // libraries, and without clusters, isolation of destinations, telemetry for a collector, tools for language models, the
-// documentation, profiles, Zstandard, and the commands for these. Executables in connectors.path run as usual.
+// documentation, profiles, Zstandard, HTTP/2, and the commands for these. Executables in connectors.path run as usual.
 package main
 
 import (
@@ -21,7 +21,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/spec"
 )
 
 func main() {
@@ -32,7 +31,7 @@ func main() {
 			Processors: processors(),
 			Hint:       "this is conduit-edge, which contains few plugins; the full binary, conduit, has all",
 		},
-		References: spec.ReferenceKinds{reference.Env(), reference.File(), reference.Credential()},
+		References: reference.Kinds(),
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/mcp"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
@@ -20,7 +21,7 @@ func main() {
 	}
 	cli.Main(cli.Parts{
 		Plugins:        parts.Plugins(),
-		References:     parts.References(),
+		References:     reference.Kinds(),
 		Cluster:        parts.Cluster(),
 		Profiles:       parts.Profiles(),
 		Isolate:        parts.Isolate,

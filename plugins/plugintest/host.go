@@ -55,7 +55,7 @@ func newInProcess(target Target) inProcess {
 	}
 	return inProcess{string(pluginname.Builtin) + ":" + c.Name, &plugins.Host{
 		Builtin: []sdk.Connector{c}, Schemas: &schema.Memory{},
-		Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
+		Timeouts: plugins.BuiltinTimeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
 }
 
 // Specification implements Host.

@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"
@@ -250,7 +251,7 @@ func TestASecondAgentIsRefused(t *testing.T) {
 	}
 	cfg.DB.SQLite.Path = a.Path("conduit.db")
 	err = agent.Run(context.Background(), agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(),
+		References: reference.Kinds(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("the second agent ended with %v; want an error that names the first one's pid", err)
@@ -273,7 +274,7 @@ func TestExitOnDegraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = agent.Run(t.Context(), agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(),
+		References: reference.Kinds(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "pipeline p is degraded") ||
 		!strings.Contains(err.Error(), "rate") {

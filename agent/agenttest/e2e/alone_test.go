@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -30,7 +31,7 @@ func TestNothingOfAClusterWithoutOne(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-				References: parts.References(), Cluster: cluster,
+				References: reference.Kinds(), Cluster: cluster,
 				Log: slog.New(slog.DiscardHandler)}, sim)
 		}()
 		time.Sleep(time.Second)

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -293,7 +294,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		var log bytes.Buffer
 		ctx, stop := context.WithCancel(t.Context())
 		options := agent.Options{Config: cfg, Plugins: parts.Plugins(),
-			References: parts.References(), Cluster: parts.Cluster(),
+			References: reference.Kinds(), Cluster: parts.Cluster(),
 			Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Started: func(*agent.Agent) { stop() }}
 		if err := agent.Run(ctx, options); err != nil {
@@ -310,7 +311,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 // quiet runs an agent without a log.
 func quiet(cfg config.Config) agent.Options {
 	return agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(),
+		References: reference.Kinds(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.DiscardHandler)}
 }
 

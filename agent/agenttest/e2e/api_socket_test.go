@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 )
@@ -125,7 +126,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		c.API.HTTP = config.HTTP{Address: "127.0.0.1:0", Socket: filepath.Join(dir, test.name), SocketMode: test.mode,
 			SocketGroup: test.group}
 		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(),
-			References: parts.References(), Cluster: parts.Cluster(),
+			References: reference.Kinds(), Cluster: parts.Cluster(),
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
@@ -175,7 +176,7 @@ func TestFilesOfTheAPIAreBounded(t *testing.T) {
 		c.API.HTTP.Address = "127.0.0.1:0"
 		set(&c.API)
 		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(),
-			References: parts.References(), Cluster: parts.Cluster(),
+			References: reference.Kinds(), Cluster: parts.Cluster(),
 			Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "regular file") {
 			t.Errorf("%s: %v", what, err)
@@ -196,7 +197,7 @@ func TestOriginsThatAreRefused(t *testing.T) {
 			filepath.Join(root, "pipelines"), filepath.Join(root, "connectors")
 		c.API.HTTP.Address, c.API.HTTP.CORS.AllowedOrigins = "127.0.0.1:0", setting
 		err = agent.Run(t.Context(), agent.Options{Config: c, Plugins: parts.Plugins(),
-			References: parts.References(), Cluster: parts.Cluster(),
+			References: reference.Kinds(), Cluster: parts.Cluster(),
 			Log: slog.New(slog.DiscardHandler), Started: func(*agent.Agent) { t.Error("started") }})
 		if err == nil || !strings.Contains(err.Error(), "is not an origin") {
 			t.Errorf("%s: %v", setting, err)

@@ -79,7 +79,7 @@ func BenchmarkPipeline(b *testing.B) {
 						Settings: map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}}},
 			}
 			ctx, cancel := context.WithCancel(b.Context())
-			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
+			committer := &engine.Committer{Store: memory{}, CommitInterval: 50 * time.Millisecond}
 			committed := make(chan error, 1)
 			go func() { committed <- committer.Run(ctx) }()
 			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()},

@@ -101,7 +101,7 @@ func copyInPipeline(b *testing.B, from, to string, taps *engine.TapPoints) {
 				"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}}}}
 	ctx, cancel := context.WithCancel(b.Context())
 	syncs := &plugins.SyncGroup{}
-	committer := &engine.Committer{Store: memory{}, Interval: benchInterval, Barrier: syncs}
+	committer := &engine.Committer{Store: memory{}, CommitInterval: benchInterval, Barrier: syncs}
 	committed := make(chan error, 1)
 	go func() { committed <- committer.Run(ctx) }()
 	host := &plugins.Host{Builtin: builtin.All(), Schemas: &schema.Memory{}, Syncs: syncs}

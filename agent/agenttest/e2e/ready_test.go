@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 )
 
 // onePipeline returns the settings of an agent with one pipeline and without an API.
@@ -51,7 +52,7 @@ func TestNotReadyWhileNothingCanBeSaved(t *testing.T) {
 		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
 		go func() {
 			ended <- runIn(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-				References: parts.References(), Cluster: parts.Cluster(),
+				References: reference.Kinds(), Cluster: parts.Cluster(),
 				Log: slog.New(slog.DiscardHandler), Started: func(a *agent.Agent) { up <- a }}, sim)
 		}()
 		a := <-up

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -54,7 +55,7 @@ pipelines:
 		t.Fatal(err)
 	}
 	for _, known := range []bool{false, true} {
-		o := agent.Options{Config: cfg, Plugins: parts.Plugins(), References: parts.References()}
+		o := agent.Options{Config: cfg, Plugins: parts.Plugins(), References: reference.Kinds()}
 		if known {
 			o.References = append(o.References, reversed)
 		}

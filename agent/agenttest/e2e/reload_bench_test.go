@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -127,7 +128,7 @@ func BenchmarkStart(b *testing.B) {
 		began := time.Now()
 		go func() {
 			ended <- agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-				References: parts.References(), Cluster: parts.Cluster(),
+				References: reference.Kinds(), Cluster: parts.Cluster(),
 				Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) {
 					up <- a
 				}})

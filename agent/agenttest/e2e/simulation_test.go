@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -175,7 +176,7 @@ func (s *simulation) start() {
 	started := make(chan *agent.Agent, 1)
 	go func() {
 		s.ended <- runIn(ctx, agent.Options{Config: s.cfg, Plugins: parts.Plugins(),
-			References: parts.References(), Cluster: parts.Cluster(),
+			References: reference.Kinds(), Cluster: parts.Cluster(),
 			Log:     slog.New(slog.DiscardHandler),
 			Started: func(a *agent.Agent) { started <- a }}, m.simulation())
 	}()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -54,7 +55,7 @@ func scripted(stdout, stderr io.Writer) *cli.Program {
 		},
 		Agent: fakeAgent,
 		Parts: cli.Parts{
-			Plugins: parts.Plugins(), References: parts.References(), Cluster: parts.Cluster(),
+			Plugins: parts.Plugins(), References: reference.Kinds(), Cluster: parts.Cluster(),
 			Exporter: parts.Exporter, Site: docs.Site, Docs: tools.Docs,
 			Commands:       []func(*cli.Program) *ffcli.Command{tools.Prove, tools.MCP},
 			PluginCommands: []func(*cli.Program) *ffcli.Command{tools.PluginsInit, tools.PluginsSDK},

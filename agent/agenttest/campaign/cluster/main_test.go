@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/browser"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -37,7 +38,7 @@ func runMember(ctx context.Context, text string) error {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(), Log: log,
+		References: reference.Kinds(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited})
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -50,7 +51,7 @@ func runAgent(ctx context.Context, dir string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := func(a *agent.Agent) { _ = os.WriteFile(upFile(dir), []byte(a.Address()), 0o600) }
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(), Isolate: parts.Isolate, Log: log,
+		References: reference.Kinds(), Cluster: parts.Cluster(), Isolate: parts.Isolate, Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -58,7 +59,7 @@ func TestYAML(t *testing.T) {
 			checked++
 			switch {
 			case strings.Contains("\n"+text, "\npipelines:"):
-				file := spec.Parser{References: parts.References()}.File(path, []byte(text))
+				file := spec.Parser{References: reference.Kinds()}.File(path, []byte(text))
 				for _, problem := range file.Problems {
 					t.Errorf("%s: %s: %s", path, problem.Path, problem.Message)
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
 	"github.com/conduit-agent/conduit/agent/process"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -84,7 +85,7 @@ func run(ctx context.Context, dir string) error {
 		}
 	}
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(), Isolate: parts.Isolate, Log: log,
+		References: reference.Kinds(), Cluster: parts.Cluster(), Isolate: parts.Isolate, Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/agent"
@@ -54,7 +55,7 @@ func runAgent() error {
 		return err
 	}
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(),
+		References: reference.Kinds(), Cluster: parts.Cluster(),
 		Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 }
 

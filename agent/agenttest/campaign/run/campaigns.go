@@ -122,7 +122,7 @@ var campaigns = []Campaign{
 			"plugins/plugintest/..."}},
 	{Name: "edge", Dir: module + "/executables", Run: "^TestEdge",
 		About:    "The small binary `conduit-edge`: its contents, a pipeline, and its errors for other plugins.",
-		Subjects: []string{"cmd/conduit-edge", "agent/catalog", "agent/store", ".ci/build", ".ci/edge/*"}},
+		Subjects: []string{"cmd/conduit-edge", "cmd/conduit-edge/*", "agent/catalog", "agent/store", ".ci/build"}},
 	{Name: "plugins", Dir: module + "/plugins", Full: []string{"-pipelines=50", "-changes=10"},
 		About: "An agent with connectors as executables and processors as WebAssembly modules.",
 		Subjects: []string{"plugins", "plugins/standalone", "plugins/wire/...", "plugins/processor/wasm",

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/campaign/faults"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
@@ -55,7 +56,7 @@ func runAgent(ctx context.Context, root string) error {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	return agent.Run(ctx, agent.Options{Config: cfg, Plugins: parts.Plugins(),
-		References: parts.References(), Cluster: parts.Cluster(), Log: log,
+		References: reference.Kinds(), Cluster: parts.Cluster(), Log: log,
 		Wired: agenttest.Unlimited, Started: started})
 }
 

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Timeouts limits the unary calls to a connector. Zero means a minute.
-type Timeouts struct {
+// BuiltinTimeouts limits the unary calls to a built-in connector. Zero means a minute.
+type BuiltinTimeouts struct {
 	Configure time.Duration
 	Open      time.Duration
 	Lifecycle time.Duration // each of the lifecycle calls
@@ -13,7 +13,7 @@ type Timeouts struct {
 }
 
 const (
-	defaultTimeout = time.Minute
+	defaultBuiltinTimeout = time.Minute
 	// grace is the time in which a connector must notice that its context ended.
 	grace = time.Second
 )

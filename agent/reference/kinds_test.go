@@ -1,4 +1,4 @@
-package parts_test
+package reference_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/parts"
+	"github.com/conduit-agent/conduit/agent/reference"
 )
 
 // TestPageOfReferences compares the page of pipeline files with the kinds of references in the binary: each kind has a
@@ -16,7 +16,7 @@ func TestPageOfReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range parts.References() {
+	for _, k := range reference.Kinds() {
 		for syntax := range strings.SplitSeq(k.Syntax, ", ") {
 			row := fmt.Sprintf("`%s` | ", syntax)
 			if k.Name != "env" { // each syntax of variables has its own description
