@@ -172,7 +172,14 @@ func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool
 	if p := s.Placements.Assignment(id); p != nil && p.Member != "" {
 		return true, nil // that member has the details
 	}
-	if state.Since.Before(since.Round(0)) {
+	since = since.Round(0)
+	if a := state.LastAttempt; a != nil && a.Error != "" && !a.At.Before(since) && state.RunningGeneration != 0 &&
+		state.RunningGeneration != a.Generation {
+		return false, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed,
+			"cannot start generation %d of pipeline %q, and generation %d runs instead: %s", a.Generation, id,
+			state.RunningGeneration, a.Error)
+	}
+	if state.Since.Before(since) {
 		return false, nil
 	}
 	switch state.Phase {

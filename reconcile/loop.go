@@ -118,6 +118,11 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 		if p.Again != plan.Restart {
 			p.Again = again
 		}
+		if again == plan.Restart && p.State.Stall != nil {
+			stall := *p.State.Stall
+			stall.Restarted = true
+			p.update(func(s *spec.State) { s.Stall = &stall })
+		}
 		p.touch()
 		noted <- nil
 	}

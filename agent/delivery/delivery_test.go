@@ -162,6 +162,8 @@ func TestJudgeStalls(t *testing.T) {
 		Since: ago(5 * time.Minute), Failed: true}
 	stuck := &spec.Stall{Reason: "DestinationStuck", Stage: "p:out", Message: "p:out hangs",
 		Since: ago(5 * time.Minute)}
+	restarted := *failed
+	restarted.Restarted = true
 	away := &spec.Stall{Reason: spec.StallCluster, Message: "no member", Since: ago(5 * time.Minute)}
 	quiet := &spec.Stall{Reason: "SourceSilent", Stage: "p:in", Message: "p:in is silent", Since: ago(5 * time.Minute)}
 	silent := func(o *delivery.Observed) { o.Silent = ago(5 * time.Minute) }
@@ -210,6 +212,14 @@ func TestJudgeStalls(t *testing.T) {
 			}, ""},
 		"another destination delivers": {spec.PhaseRunning, time.Hour, failed,
 			[]delivery.Stage{waits, other}, nil, "DestinationFailed p:out 300"},
+		"a person restarted it, and it delivers": {spec.PhaseRunning, time.Second, &restarted,
+			[]delivery.Stage{passed}, func(o *delivery.Observed) { o.Flapped = 20 * time.Second }, ""},
+		"a person restarted it, and nothing is delivered": {spec.PhaseRunning, 10 * time.Second, &restarted,
+			[]delivery.Stage{waits}, nil, "DestinationFailed p:out 300"},
+		"a person restarted it a moment ago, and there is nothing to do": {spec.PhaseRunning, time.Second, &restarted,
+			[]delivery.Stage{idle}, nil, "DestinationFailed p:out 300"},
+		"a person restarted it, and there has been nothing to do": {spec.PhaseRunning, 2 * time.Second, &restarted,
+			[]delivery.Stage{idle}, func(o *delivery.Observed) { o.Failed = time.Minute }, ""},
 		"there has been nothing to do for a moment": {spec.PhaseRunning, 29 * time.Second, failed,
 			[]delivery.Stage{idle}, nil, "DestinationFailed p:out 300"},
 		"there has been nothing to do for long": {spec.PhaseRunning, 30 * time.Second, failed,

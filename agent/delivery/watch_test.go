@@ -227,6 +227,34 @@ func TestRecovery(t *testing.T) {
 	})
 }
 
+// A pipeline that is restarted by hand counts as delivering soon if it works, and not before.
+func TestRestartByHand(t *testing.T) {
+	for _, works := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var repaired atomic.Bool
+			f := newFakes(map[string]fake{"out": {open: func(context.Context) error {
+				if repaired.Load() {
+					return nil
+				}
+				return errDown
+			}}})
+			f.store.declare(declared)
+			a := start(t, f)
+			defer a.stop()
+			a.after(10*time.Minute, "DestinationFailed")
+			repaired.Store(works)
+			if err := a.loop.Restart(t.Context(), "p"); err != nil {
+				t.Fatal(err)
+			}
+			if a.after(0, "DestinationFailed"); works {
+				a.after(4*time.Second, "")
+			}
+			want := map[bool]string{false: "DestinationFailed"}[works]
+			a.always(2*time.Minute, want)
+		})
+	}
+}
+
 // A failure is remembered while runs begin, read and fail, and over a restart of the agent, until a run delivers for a
 // while.
 func TestFailuresAreRemembered(t *testing.T) {
