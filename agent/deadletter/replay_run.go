@@ -74,7 +74,8 @@ func (r *run) adapt(p *engine.Pipeline) (stop func()) {
 	p.Plugins = plugins{p.Plugins, r}
 	p.Store = store{p.Store}
 	p.Declared, p.Resolved = gated(p.Declared), gated(p.Resolved)
-	p.Committer = &engine.Committer{Store: p.Store, CommitInterval: p.Committer.CommitInterval, Barrier: p.Committer.Barrier}
+	p.Committer = &engine.Committer{Store: p.Store, CommitInterval: p.Committer.CommitInterval,
+		Barrier: p.Committer.Barrier}
 	p.Stats, p.Taps = nil, nil
 	p.Keep = r.again
 	committing, end := context.WithCancel(context.Background())

@@ -11,7 +11,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/conduit-agent/conduit/api/client"
@@ -36,8 +39,8 @@ func Handler(
 	options := &sdk.ServerOptions{Instructions: instructions(write), Capabilities: capabilities, Logger: quiet(log),
 		// The tools depend on the token.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" }}
-	readers := newServer(version, options, toolsFor(false, false), agent, nil)
-	admins := newServer(version, options, toolsFor(true, write), agent, nil)
+	readers := newServer(version, options, false, false, agent, nil)
+	admins := newServer(version, options, true, write, agent, nil)
 	handler := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
 		if admin(r) {
 			return admins
@@ -73,28 +76,6 @@ func Handler(
 // callerKey is the key of the request of the caller in the context of a call.
 type callerKey struct{}
 
-// Stdio has the streams on which Serve serves, and the agent to which it sends requests.
-type Stdio struct {
-	In      io.ReadCloser
-	Out     io.WriteCloser
-	Agent   *client.Client
-	Version string
-	Write   bool                  // has tools that change pipelines
-	Explain func(err error) error // adds a remedy to an error about reaching the agent
-}
-
-// Serve serves the tools on the streams until ctx or the input ends.
-func Serve(ctx context.Context, s Stdio) error {
-	agent := func(context.Context) (*client.Client, error) { return s.Agent, nil }
-	options := &sdk.ServerOptions{Instructions: instructions(s.Write), Capabilities: capabilities}
-	server := newServer(s.Version, options, toolsFor(true, s.Write), agent, s.Explain)
-	err := server.Run(ctx, &sdk.IOTransport{Reader: s.In, Writer: s.Out})
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // capabilities are those of a server whose tools never change.
 var capabilities = &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
 
@@ -126,12 +107,61 @@ and then apply with the hash of that plan. A pipeline that a file declares chang
 	return text
 }
 
-// newServer returns a server with these tools. agent returns the client with the identity of the caller.
-func newServer(version string, o *sdk.ServerOptions, tools []tool,
+// newServer returns a server with the tools for a client. agent returns the client with the identity of the caller.
+func newServer(version string, o *sdk.ServerOptions, admin, write bool,
 	agent func(context.Context) (*client.Client, error), explain func(error) error) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "conduit", Title: "conduit agent", Version: version}, o)
-	for _, t := range tools {
-		t.add(server, &t, caller{agent, explain})
+	arguments := map[string][]string{} // by tool
+	for _, t := range toolsFor(admin, write) {
+		arguments[t.name] = t.add(server, &t, caller{agent, explain})
 	}
+	server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			call, ok := r.(*sdk.CallToolRequest)
+			if !ok {
+				return next(ctx, method, r)
+			}
+			name := call.Params.Name
+			if err := checkTool(name, admin, write); err != nil {
+				return nil, err
+			}
+			result, err := next(ctx, method, r)
+			if failed, ok := result.(*sdk.CallToolResult); ok && failed.IsError {
+				explainArguments(failed, name, arguments[name])
+			}
+			return result, err
+		}
+	})
 	return server
+}
+
+// explainArguments adds the names of a tool's arguments to an error of the library about the arguments.
+func explainArguments(failed *sdk.CallToolResult, tool string, names []string) {
+	for _, c := range failed.Content {
+		if text, ok := c.(*sdk.TextContent); ok && strings.HasPrefix(text.Text, `validating "arguments"`) {
+			text.Text += fmt.Sprintf("\nRemedy: the arguments of %s are %s", tool, strings.Join(names, ", "))
+		}
+	}
+}
+
+// checkTool returns an error with the remedy if the client has no tool of this name.
+func checkTool(name string, admin, write bool) error {
+	has := func(all []tool) bool { return slices.ContainsFunc(all, func(t tool) bool { return t.name == name }) }
+	var message string
+	switch {
+	case has(toolsFor(admin, write)):
+		return nil
+	case !has(tools):
+		var names []string
+		for _, t := range toolsFor(admin, write) {
+			names = append(names, t.name)
+		}
+		message = fmt.Sprintf("there is no tool %q; the tools are %s", name, strings.Join(names, ", "))
+	case !write && !has(toolsFor(true, false)):
+		message = fmt.Sprintf("the tool %q changes pipelines, which is not allowed here: it needs 'conduit mcp --write', "+
+			"or over HTTP the setting api.mcp: write", name)
+	default:
+		message = fmt.Sprintf("the tool %q needs the admin token of the API", name)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
 }

@@ -205,7 +205,9 @@ func TestStdio(t *testing.T) {
 		ends[write] = make(chan error, 1)
 		go func() {
 			ends[write] <- mcp.Serve(t.Context(), mcp.Stdio{In: in, Out: out, Write: write, Version: "v0",
-				Agent:   &client.Client{URL: agent.URL},
+				Agent: func(context.Context) (*client.Client, error) {
+					return &client.Client{URL: agent.URL}, nil
+				},
 				Explain: func(err error) error { return fmt.Errorf("%w\nstart it", err) }})
 		}()
 		s, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(),

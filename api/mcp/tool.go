@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"strings"
 
@@ -19,7 +20,8 @@ type tool struct {
 	about string // short: every conversation of a model carries it
 	admin bool   // needs the admin token, as the operation of the API does
 	write bool   // changes pipelines
-	add   func(server *sdk.Server, t *tool, c caller)
+	// add adds the tool to a server, and returns the names of its arguments.
+	add func(server *sdk.Server, t *tool, c caller) []string
 }
 
 // caller makes the requests of tools.
@@ -40,8 +42,8 @@ func toolsFor(admin, write bool) (all []tool) {
 
 // call returns a function that adds a tool to a server. The fields of In are the arguments of the tool. f returns a
 // value for JSON, or a text.
-func call[In any](f func(context.Context, *client.Client, In) (any, error)) func(*sdk.Server, *tool, caller) {
-	return func(server *sdk.Server, t *tool, c caller) {
+func call[In any](f func(context.Context, *client.Client, In) (any, error)) func(*sdk.Server, *tool, caller) []string {
+	return func(server *sdk.Server, t *tool, c caller) (arguments []string) {
 		no := false
 		described := &sdk.Tool{Name: t.name, Description: t.about, Annotations: &sdk.ToolAnnotations{
 			ReadOnlyHint: !t.write, IdempotentHint: true, OpenWorldHint: &no}}
@@ -63,6 +65,12 @@ func call[In any](f func(context.Context, *client.Client, In) (any, error)) func
 			}
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: textOf(answer)}}}, nil, nil
 		})
+		for _, f := range reflect.VisibleFields(reflect.TypeFor[In]()) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !f.Anonymous {
+				arguments = append(arguments, name)
+			}
+		}
+		return arguments
 	}
 }
 

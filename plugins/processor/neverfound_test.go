@@ -77,7 +77,8 @@ func TestNeverFound(t *testing.T) {
 					t.Helper()
 					records := make([]record.Record, n)
 					for i := range records {
-						records[i] = record.Record{Position: record.Position(strconv.Itoa(i)), After: record.Structured(maps.Clone(after))}
+						records[i] = record.Record{Position: record.Position(strconv.Itoa(i)),
+							After: record.Structured(maps.Clone(after))}
 					}
 					if _, err := c.Process(context.Background(), nil, records); err != nil {
 						t.Fatal(err)

@@ -38,6 +38,9 @@ type Remote struct {
 	JSON    bool   // print JSON
 	subject string // see About
 	socket  string // Unix socket through which requests go; empty: to the URL
+
+	settings config.Config // of Renewed
+	address  string        // of Renewed; empty: that in the settings
 }
 
 // At returns the place of the agent, for messages: its Unix socket or its URL.
@@ -83,7 +86,7 @@ func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
 			if err != nil {
 				return err
 			}
-			r.JSON = asJSON
+			r.JSON, r.settings, r.address = asJSON, settings, at.Address
 			r.About(append(args, "")[0])
 			return r.Explain(c.Exec(ctx, r, args))
 		},
@@ -128,6 +131,16 @@ func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
 		return nil, err
 	}
 	return &Remote{Program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: t}}}, nil
+}
+
+// Renewed returns a client of the same agent with its present token, certificates and socket, for commands that run for
+// long.
+func (r *Remote) Renewed(context.Context) (*client.Client, error) {
+	now, err := r.Dial(r.settings, r.address)
+	if err != nil {
+		return nil, err
+	}
+	return now.Client, nil
 }
 
 // serviceSocket is the socket for commands of an agent that is installed as a service.

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"flag"
-	"io"
 	"os"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -36,14 +35,8 @@ Examples:
 			ctx, stop := cli.UntilSignal(ctx)
 			defer stop()
 			out, _ := r.Streams()
-			return mcp.Serve(ctx, mcp.Stdio{In: os.Stdin, Out: unclosed{out}, Agent: r.Client, Version: r.Version,
-				Write: write, Explain: r.Explain})
+			return mcp.Serve(ctx, mcp.Stdio{In: os.Stdin, Out: out, Agent: r.Renewed, Version: r.Version, Write: write,
+				Explain: r.Explain})
 		},
 	})
 }
-
-// unclosed is a writer that stays open.
-type unclosed struct{ io.Writer }
-
-// Close implements io.Closer.
-func (unclosed) Close() error { return nil }
