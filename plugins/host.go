@@ -58,6 +58,8 @@ type Discovery interface {
 	Await(ctx context.Context, ref pluginname.Name, substitute bool)
 	// Resolve returns the name of the plugin in the file at path.
 	Resolve(path string) (pluginname.Name, error)
+	// Problems returns the files that are not used.
+	Problems() []Problem
 }
 
 // Installed is a plugin that references can name: its specification and its location.
@@ -176,7 +178,11 @@ func (h *Host) find(plugin string) (Installed, Registry, error) {
 	if found, ok := h.pinned(name, plugin); ok {
 		return found, h.builtin, nil
 	}
-	return Installed{}, nil, notFound(name, plugin, h.Installed(), h.Hint)
+	var unused []Problem
+	if h.Standalone != nil && name.Kind != pluginname.Builtin {
+		unused = h.Standalone.Problems()
+	}
+	return Installed{}, nil, notFound(name, plugin, h.Installed(), unused, h.Hint)
 }
 
 func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {

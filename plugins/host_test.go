@@ -39,6 +39,10 @@ type executable struct {
 
 func (executables) Await(context.Context, pluginname.Name, bool) {}
 
+func (executables) Problems() []plugins.Problem {
+	return []plugins.Problem{{Path: "/c/conduit-connector-oracle", Reason: "it is not executable"}}
+}
+
 func (executables) Resolve(path string) (pluginname.Name, error) {
 	if path != "./kafka" {
 		return pluginname.Name{}, errors.New("not here")
@@ -128,6 +132,7 @@ func TestUnknownPlugin(t *testing.T) {
 		"builtin:lgo":       `cannot find plugin "builtin:lgo": did you mean "builtin:log"? 'conduit plugins ls'`,
 		"postgres":          `cannot find plugin "postgres": 'conduit plugins ls' lists the `,
 		"log@v3.0.0":        `cannot find plugin "log@v3.0.0": installed: builtin:log@v1.0.0`,
+		"oracle":            `lists the 7 there are; /c/conduit-connector-oracle is not used: it is not executable`,
 		"standalone:log":    `cannot find plugin "standalone:log": installed: builtin:log@v1.0.0`,
 		"wasm:log":          `prefix "wasm" is none of`,
 		"builtin:generator": "",

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -9,11 +10,16 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// notFound returns the error that no plugin matches name, written as ref. The error lists the available plugins, and
-// ends with more.
-func notFound(name pluginname.Name, ref string, installed []Installed, more string) error {
+// notFound returns the error that no plugin matches name, written as ref. The error lists the available plugins, says
+// why a file with this name is not used, and ends with more.
+func notFound(name pluginname.Name, ref string, installed []Installed, unused []Problem, more string) error {
 	if more != "" {
 		more = "; " + more
+	}
+	for _, p := range unused {
+		if strings.Contains(filepath.Base(p.Path), name.Name) {
+			more = fmt.Sprintf("; %s is not used: %s", p.Path, p.Reason) + more
+		}
 	}
 	if len(installed) == 0 {
 		return fmt.Errorf("cannot find plugin %q: there are no plugins%s", ref, more)

@@ -20,14 +20,18 @@ const (
 	DirectoryUnreadable DirectoryState = "unreadable" // the path exists, but cannot be read as a directory
 	// all files are gone, which may be an accident: nothing is withdrawn
 	DirectoryHeld DirectoryState = "held"
+	// all files were deleted while the agent followed them, and their pipelines are withdrawn
+	DirectoryEmptied DirectoryState = "emptied"
 )
 
 // DirectoryStates lists all states.
 var DirectoryStates = []DirectoryState{DirectoryOK, DirectoryPolled, DirectoryMissing, DirectoryUnreadable,
-	DirectoryHeld}
+	DirectoryHeld, DirectoryEmptied}
 
 // Followed reports whether the states of the files are current.
-func (s DirectoryState) Followed() bool { return s == DirectoryOK || s == DirectoryPolled }
+func (s DirectoryState) Followed() bool {
+	return s == DirectoryOK || s == DirectoryPolled || s == DirectoryEmptied
+}
 
 // Enum lists the states.
 func (DirectoryState) Enum() []string {

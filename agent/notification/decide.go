@@ -53,8 +53,9 @@ var kinds = map[string]Kind{
 	"Degraded": Degraded, "UpdateFailed": UpdateFailed, notDelivering: NotDelivering, "Silent": Silent,
 	"FileRejected": FileProblem, "FileAccepted": FileAccepted,
 	"SourceMissing": FilesMissing, "SourceUnreadable": FilesMissing, "MassDeletionHeld": FilesMissing,
-	"SourceFollowed": FilesAvailable,
-	"SessionLost":    Cluster, "SelfStopped": Cluster, "NameTaken": Cluster,
+	"AllFilesDeleted": FilesMissing,
+	"SourceFollowed":  FilesAvailable,
+	"SessionLost":     Cluster, "SelfStopped": Cluster, "NameTaken": Cluster,
 }
 
 // event returns the notifications to send for e.

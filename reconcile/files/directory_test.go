@@ -41,7 +41,15 @@ func TestTheStateOfTheDirectoryIsReported(t *testing.T) {
 				"withdrawn"},
 			{deaf, spec.DirectoryPolled, "WatchDegraded", "no instances left"},
 			{dir("x=a:1"), spec.DirectoryOK, "SourceFollowed", ""},
+			{dir(""), spec.DirectoryEmptied, "AllFilesDeleted", "all pipeline files were deleted (x), so their"},
+			{dir("x=a:1"), spec.DirectoryOK, "SourceFollowed", ""},
 		} {
+			if step.state == spec.DirectoryEmptied { // not at once: a program may replace the files one by one
+				_ = r.Take(t.Context(), step.seen)
+				if got := r.Status().Directory; got.State != spec.DirectoryOK {
+					t.Errorf("it is %+v as soon as the files are gone", got)
+				}
+			}
 			time.Sleep(time.Hour)
 			began := time.Now()
 			for range 2 {

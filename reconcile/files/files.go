@@ -43,8 +43,11 @@ type Reconciler struct {
 	dir       string // the directory of the last scan
 	populated bool   // it contained files
 	confirmed bool   // or a person confirmed that the directory is empty
-	status    Status
-	throttle  notify.Throttle
+	// files that vanished together, of which none was left, and when
+	vanished   []string
+	vanishedAt time.Time
+	status     Status
+	throttle   notify.Throttle
 }
 
 // wakeDelay is the delay before the files are compared with a change by others.
@@ -201,7 +204,7 @@ func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	if before.At.IsZero() {
 		close(r.scanned)
 	}
-	r.status = Status{Err: err, Retained: retained, Directory: directory(s, retained, before.Directory), At: time.Now()}
+	r.status = Status{Err: err, Retained: retained, Directory: directory(s, retained, r.deleted(s), before.Directory), At: time.Now()}
 	r.observe(ctx, before.Directory)
 	if ctx.Err() == nil {
 		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
@@ -226,13 +229,14 @@ func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []
 	if err := r.read(ctx); err != nil {
 		return r.status.Retained, err
 	}
-	if r.guarded() {
-		if gone := AllGone(r.index.known, s.Files); len(gone) > 0 {
-			return gone, nil
-		}
-	}
-	if len(s.Files) > 0 {
-		r.populated, r.confirmed = true, false
+	gone := AllGone(r.index.known, s.Files)
+	switch {
+	case len(gone) > 0 && r.guarded():
+		return gone, nil
+	case len(gone) > 0 && !r.confirmed:
+		r.vanished, r.vanishedAt = gone, time.Now()
+	case len(s.Files) > 0:
+		r.populated, r.confirmed, r.vanished = true, false, nil
 	}
 	r.index.update(s.Files, r.Parse)
 	for range maxRounds {
@@ -276,6 +280,17 @@ func (r *Reconciler) round(ctx context.Context) (done bool, err error) {
 // guarded reports whether the absence of all files counts as an accident: an empty directory may be an unmounted disk,
 // unless files were seen to vanish from it. The caller holds r.mu.
 func (r *Reconciler) guarded() bool { return !r.populated && !r.confirmed }
+
+// deletedAfter is how long all files must be gone until that is reported: a program may replace them one by one.
+const deletedAfter = 10 * time.Second
+
+// deleted returns the files that were deleted together, if s has none. The caller holds r.mu.
+func (r *Reconciler) deleted(s *watch.Snapshot) []string {
+	if s.Err != nil || len(s.Files) > 0 || time.Since(r.vanishedAt) < deletedAfter {
+		return nil
+	}
+	return r.vanished
+}
 
 // Guarded reports whether the mass-delete guard would prevent withdrawals if the directory that Snapshot.Dir identifies
 // were found without any files now.

@@ -91,7 +91,8 @@ function attention() {
     h('h2', null, 'Needs attention'),
     bad
       ? h('div', { class: 'problem bad' },
-        `The directory of the pipeline files is ${dir.state}: ${dir.message || ''} Pipelines keep running as declared.`)
+        `The directory of the pipeline files is ${dir.state}: ${dir.message || ''}`,
+        dir.state === 'emptied' ? null : ' Pipelines keep running as declared.')
       : null,
     wrong.slice(0, shownProblems).map((p, i) => h('div', { key: 'f' + p.file + p.line + i }, problem(p), after(p))),
     pipelines.slice(0, shownProblems).map((s) => h('div', {
