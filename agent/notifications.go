@@ -72,8 +72,14 @@ func notifyTargets(a *Agent) (targets []notification.Target, kinds []notificatio
 	}
 	var secret func() (string, error)
 	if file := c.Webhook.SecretFile; file != "" {
-		secret = func() (string, error) { return access.Token(a.options.Log, "notify.webhook.secret-file", file) }
-		if err := strong(secret); err != nil {
+		secret = func() (string, error) {
+			text, err := access.Token(a.options.Log, "notify.webhook.secret-file", file)
+			if err == nil {
+				err = notification.CheckSecret(text)
+			}
+			return text, err
+		}
+		if _, err := secret(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -93,18 +99,6 @@ func notifyTargets(a *Agent) (targets []notification.Target, kinds []notificatio
 		targets = append(targets, command)
 	}
 	return targets, kinds, nil
-}
-
-// minSecret is the minimum length of a secret that signs notifications.
-const minSecret = 24
-
-func strong(secret func() (string, error)) error {
-	text, err := secret()
-	if err == nil && len(text) < minSecret {
-		err = fmt.Errorf("the secret in notify.webhook.secret-file has %d characters, but needs %d: create one with "+
-			"'echo \"whsec_$(openssl rand -base64 32)\"'", len(text), minSecret)
-	}
-	return err
 }
 
 // notifierName is the name of this agent in notifications.

@@ -111,6 +111,23 @@ func (w *Webhook) key() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return keyOf(secret)
+}
+
+// minSecret is the minimum length of a secret that signs notifications.
+const minSecret = 24
+
+// CheckSecret returns an error with the remedy if the text of the secret file cannot sign notifications.
+func CheckSecret(secret string) error {
+	if len(secret) < minSecret {
+		return fmt.Errorf("the secret in notify.webhook.secret-file has %d characters, but needs %d: create one with "+
+			"'echo \"whsec_$(openssl rand -base64 32)\"'", len(secret), minSecret)
+	}
+	_, err := keyOf(secret)
+	return err
+}
+
+func keyOf(secret string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(secret, secretPrefix)
 	if !ok {
 		return []byte(secret), nil

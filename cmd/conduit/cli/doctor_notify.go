@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/conduit-agent/conduit/agent/notification"
 )
@@ -42,6 +44,10 @@ func (e *examination) webhook() {
 	if c.SecretFile == "" {
 		e.add("notifications", Warning, "'echo \"whsec_$(openssl rand -base64 32)\"' makes a secret for the "+
 			"file that notify.webhook.secret-file names", "notifications are not signed: the receiver cannot verify the sender")
+	} else if text, err := os.ReadFile(c.SecretFile); err == nil { // else another check reports it
+		if err := notification.CheckSecret(strings.TrimSpace(string(text))); err != nil {
+			e.add("notifications", Error, "", "%v", err)
+		}
 	}
 }
 
