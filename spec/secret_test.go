@@ -31,6 +31,8 @@ func TestIsByName(t *testing.T) {
 		{"basic", "true"}, {"pattern", "a.*b"}, {"path", "/var/lib/data"}, {"spin", "fast"}, {"author", "Jane Roe"},
 		{"authority", "example.com"}, {"credits", "1000"},
 		{"bearer", "false"}, {"partition.key", "id"}, {"seeds", "a:9042,b:9042"}, {"session.file", "/var/lib/s"},
+		{"key", ".Payload.After.id"}, {"key", "orders:{{ .Key.id }}"}, {"url", "redis://u:${file:/run/pw}@h:6379"},
+		{"url", "amqp://u:${PW}@h"}, {"dsn", "u:${file:/run/pw}@tcp(db:3306)/d"}, {"options", "password=${PW} sslmode=x"},
 		{"webhook.timeout", "5s"}, {"webhook", "disabled"},
 		{"cookie.name", "sid"}, {"hook", "x"}, {"auth.mechanism", "plain"}, {"session.ttl", "1h30m"}, {"pins", "4"}} {
 		if spec.IsSecret(c[0], c[1]) {
