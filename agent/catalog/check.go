@@ -41,7 +41,8 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 	var problems []spec.Problem
 	for i, connector := range p.Connectors {
 		path := fmt.Sprintf("/connectors/%d", i)
-		problems = append(problems, c.checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
+		problems = append(problems, c.checkPlugin(ctx, host, path, connector.Plugin, connector.Type,
+			connector.Settings)...)
 		problems = append(problems, c.Processors.Check(ctx, path+"/processors", connector.Processors)...)
 		if _, err := template.ParseCondition(connector.Condition); err != nil {
 			problems = append(problems, problem(path+"/condition", "config.field_invalid",
@@ -50,10 +51,14 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 	}
 	problems = append(
 		problems,
-		c.checkPlugin(host, "/dead-letter-queue", p.DeadLetterQueue.Plugin, spec.TypeDestination,
+		c.checkPlugin(ctx, host, "/dead-letter-queue", p.DeadLetterQueue.Plugin, spec.TypeDestination,
 			p.DeadLetterQueue.Settings)...)
 	problems = append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
-	problems = append(problems, checkSelections(ctx, host, p)...)
+	for _, one := range checkSelections(ctx, host, p) {
+		if !slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Path == one.Path }) {
+			problems = append(problems, one)
+		}
+	}
 	return append(problems, checkHeld(ctx, host, p)...)
 }
 
@@ -64,7 +69,7 @@ const (
 )
 
 func (c *Catalog) checkPlugin(
-	host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string,
+	ctx context.Context, host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string,
 ) []spec.Problem {
 	if strings.Contains(plugin, "$") { // the plugin is known only when the pipeline starts
 		return nil
@@ -88,10 +93,24 @@ func (c *Catalog) checkPlugin(
 		}
 		problems = append(problems, found)
 	}
-	if described.Kind == pluginname.Builtin && described.Name == "exec" {
+	switch {
+	case described.Kind != pluginname.Builtin:
+	case described.Name == "exec":
 		problems = append(problems, c.checkExec(path, settings)...)
+	case len(wrongs) == 0 && !refers(settings):
+		problems = append(problems, configure(ctx, host, path, described, typ, settings)...)
 	}
 	return problems
+}
+
+// refers reports whether a setting has a reference, whose value is not known yet.
+func refers(settings map[string]string) bool {
+	for _, value := range settings {
+		if strings.Contains(value, "$") {
+			return true
+		}
+	}
+	return false
 }
 
 // checkExec returns the reasons why the built-in connector exec cannot run a command. A disabled exec is only a

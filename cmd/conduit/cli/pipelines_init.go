@@ -123,8 +123,13 @@ func draftOf(ctx context.Context, p *Program, plugins Catalog, a *initArgs) (*Dr
 			return nil, Invalidf("%v", err)
 		}
 		s.Add(end.plugin, end.typ, parameters)
-		if name := PlainName(end.plugin); name == "exec" { // neither setting is required alone, but either is
+		switch name := PlainName(end.plugin); name {
+		case "exec": // neither setting is required alone, but either is
 			s.Missing = append(s.Missing, "command or shell of "+name+"-"+string(end.typ))
+		case "generator":
+			s.prefer(flights())
+		case "websocket": // unless mode is listen
+			s.Missing = append(s.Missing, "url of "+name+"-"+string(end.typ))
 		}
 	}
 	return s, nil

@@ -40,17 +40,22 @@ func DemoDraft(id string) *Draft {
 		ID:          id,
 		Description: "A generator creates one flight per second, and the log shows it.",
 		Connectors: []draftConnector{
-			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []draftSetting{
-				{Name: "format.type", Value: "structured",
-					Comment: "Every record is an object with the fields below. Type: string."},
-				{Name: "format.options.airline", Value: "string",
-					Comment: "A field named airline, filled with text. Type: string."},
-				{Name: "format.options.scheduledDeparture", Value: "time",
-					Comment: "A field named scheduledDeparture, filled with a time. Type: string."},
-				{Name: "rate", Value: "1", Comment: "Records per second; 0 means as fast as possible. Type: float."},
-			}},
+			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: flights()},
 			{ID: "log-destination", Type: spec.TypeDestination, Plugin: "log"},
 		},
+	}
+}
+
+// flights returns settings of a generator: it needs to know what to generate.
+func flights() []draftSetting {
+	return []draftSetting{
+		{Name: "format.type", Value: "structured",
+			Comment: "Every record is an object with the fields below. Type: string."},
+		{Name: "format.options.airline", Value: "string",
+			Comment: "A field named airline, filled with text. Type: string."},
+		{Name: "format.options.scheduledDeparture", Value: "time",
+			Comment: "A field named scheduledDeparture, filled with a time. Type: string."},
+		{Name: "rate", Value: "1", Comment: "Records per second; 0 means as fast as possible. Type: float."},
 	}
 }
 
@@ -71,6 +76,14 @@ func (s *Draft) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parame
 		})
 	}
 	s.Connectors = append(s.Connectors, c)
+}
+
+// prefer puts settings first in the last connector, in place of those with the same names.
+func (s *Draft) prefer(settings []draftSetting) {
+	c := &s.Connectors[len(s.Connectors)-1]
+	c.Settings = append(settings, slices.DeleteFunc(c.Settings, func(old draftSetting) bool {
+		return slices.ContainsFunc(settings, func(s draftSetting) bool { return s.Name == old.Name })
+	})...)
 }
 
 // orderedParameters returns the names of parameters: required parameters first, and each group by name.
