@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // Page is a page in the index of the documentation.
@@ -273,7 +275,7 @@ func SectionOf(page, title string) (section string, headings []string) {
 			switch {
 			case level > 0 && marks <= level:
 				level = -1
-			case level == 0 && strings.EqualFold(heading, strings.ReplaceAll(title, "`", "")):
+			case level == 0 && (strings.EqualFold(heading, strings.ReplaceAll(title, "`", "")) || Anchor(heading) == title):
 				level = marks
 			}
 		}
@@ -282,4 +284,11 @@ func SectionOf(page, title string) (section string, headings []string) {
 		}
 	}
 	return b.String(), headings
+}
+
+var notInAnchor = texts.Regexp(`[^\p{L}\p{N} _-]`)
+
+// Anchor returns the anchor of a heading, as on GitHub.
+func Anchor(heading string) string {
+	return strings.ReplaceAll(notInAnchor().ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }

@@ -60,6 +60,24 @@ const Descriptions = "" +
 	"old: Value before the change; *** for a secret. Left out when there was none, or when the change " +
 	"affects several fields.\n" +
 	"new: Value after the change, in the same form.\n" +
+	"\nrest.EditorRequest\n" +
+	"path: Path of the file, for problems; left out for a new file.\n" +
+	"line: Line of the cursor, from 1; 0 for no completions.\n" +
+	"column: Column of the cursor in characters, from 1.\n" +
+	"\nrest.EditorAnswer\n" +
+	"problems: Problems as in conduit pipelines validate, including plugins and their settings.\n" +
+	"completions: Completions, the most likely first.\n" +
+	"documents: Pipelines without errors, in the form that /v1/pipelines/plan accepts.\n" +
+	"\nrest.Completion\n" +
+	"insert: Text to insert.\n" +
+	"replace: Number of characters before the cursor to replace.\n" +
+	"\nrest.Status\n" +
+	"code: Error code in the numbering of google.rpc.Code.\n" +
+	"\nrest.Detail\n" +
+	"reason: Stable name of the error.\n" +
+	"metadata: configPath: the faulty field; suggestion: a remedy.\n" +
+	"\nrest.Inspected\n" +
+	"dropped: Number of records not shown since the last such message.\n" +
 	"\nrest.PipelineDocument\n" +
 	"status: running (default) or stopped.\n" +
 	"name: Default: the id.\n" +
@@ -104,24 +122,6 @@ const Descriptions = "" +
 	"exactEffect: none, in-place, restart-destination, restart or position-lost.\n" +
 	"configPaths: Fields of the document that an update changes.\n" +
 	"code: Stable name of the kind of change.\n" +
-	"\nrest.EditorRequest\n" +
-	"path: Path of the file, for problems; left out for a new file.\n" +
-	"line: Line of the cursor, from 1; 0 for no completions.\n" +
-	"column: Column of the cursor in characters, from 1.\n" +
-	"\nrest.EditorAnswer\n" +
-	"problems: Problems as in conduit pipelines validate, including plugins and their settings.\n" +
-	"completions: Completions, the most likely first.\n" +
-	"documents: Pipelines without errors, in the form that /v1/pipelines/plan accepts.\n" +
-	"\nrest.Completion\n" +
-	"insert: Text to insert.\n" +
-	"replace: Number of characters before the cursor to replace.\n" +
-	"\nrest.Status\n" +
-	"code: Error code in the numbering of google.rpc.Code.\n" +
-	"\nrest.Detail\n" +
-	"reason: Stable name of the error.\n" +
-	"metadata: configPath: the faulty field; suggestion: a remedy.\n" +
-	"\nrest.Inspected\n" +
-	"dropped: Number of records not shown since the last such message.\n" +
 	"\nrest.Pipeline\n" +
 	"id: Can be set when the pipeline is created.\n" +
 	"\nrest.PipelineConfig\n" +

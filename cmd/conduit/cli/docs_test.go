@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -20,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/processors"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/docsearch"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/cmd/conduit/tools"
@@ -98,6 +100,45 @@ func TestDocs(t *testing.T) {
 		if site[m[1]] == "" {
 			t.Errorf("llms.txt names %s, which is not there", m[1])
 		}
+	}
+}
+
+var (
+	fenced = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+	linked = regexp.MustCompile(`\]\(([^()\s]*)\)`)
+)
+
+// TestLinksOfPagesCanBeRead checks that 'conduit docs read' can print the target of every link, as it prints the links.
+func TestLinksOfPagesCanBeRead(t *testing.T) {
+	site, links := docsSite(t), 0
+	for name, text := range site {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, m := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+			page, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(page, "://") || page == "" {
+				continue
+			}
+			links++
+			text, ok := site[strings.TrimSuffix(page, ".html")+".md"]
+			if !ok {
+				text = site[page]
+			}
+			if section, _ := docsearch.SectionOf(text, anchor); text == "" || anchor != "" && section == "" {
+				t.Errorf("%s links to %s, which is not there", name, m[1])
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("only %d links were found", links)
+	}
+	var out bytes.Buffer
+	p := &cli.Program{Stdout: &out, Stderr: &out, Version: "v1.2.3",
+		Parts: cli.Parts{Site: docs.Site, Docs: tools.Docs}}
+	if code := cli.Run(t.Context(), p, []string{"docs", "read", "reload.md#who-owns-a-pipeline"}); code != 0 ||
+		!strings.HasPrefix(out.String(), "## Who owns a pipeline\n") {
+		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }
 

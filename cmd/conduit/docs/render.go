@@ -16,6 +16,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
+	"github.com/conduit-agent/conduit/api/docsearch"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
@@ -71,7 +72,7 @@ func (c *converter) adapt(p *page, doc ast.Node) {
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function returns no error
 		switch n := n.(type) {
 		case *ast.Link:
-			if to := c.target(p, string(n.Destination)); to != "" {
+			if to := c.target(p, string(n.Destination), ".html"); to != "" {
 				n.Destination = []byte(to)
 			} else if entering {
 				dead = append(dead, n)
@@ -93,8 +94,28 @@ func (c *converter) adapt(p *page, doc ast.Node) {
 	}
 }
 
-// target returns where a link of a page leads in the site; "" for a file of the repository without a page.
-func (c *converter) target(p *page, to string) string {
+// link matches a link of Markdown, or code, in which there are none.
+var link = texts.Regexp("(?s)```.*?```|`[^`\n]*`|!?\\[((?:[^\\[\\]`]|`[^`\n]*`)*)\\]\\(([^()\\s]*)\\)")
+
+// markdown returns the Markdown of a page, with links to the Markdown of other pages. A link without a page is replaced
+// by its text.
+func (c *converter) markdown(p *page) []byte {
+	return []byte(link().ReplaceAllStringFunc(p.Text, func(found string) string {
+		parts := link().FindStringSubmatch(found)
+		switch to := c.target(p, parts[2], ".md"); {
+		case parts[2] == "": // code
+			return found
+		case to == "" || found[0] == '!':
+			return parts[1]
+		default:
+			return "[" + parts[1] + "](" + to + ")"
+		}
+	}))
+}
+
+// target returns where a link of a page leads in the site, to a file with this extension; "" for a file of the
+// repository without a page.
+func (c *converter) target(p *page, to, extension string) string {
 	if p.Source == "" || strings.Contains(to, "://") || strings.HasPrefix(to, "#") {
 		return to
 	}
@@ -107,21 +128,17 @@ func (c *converter) target(p *page, to string) string {
 	if name == "" {
 		return ""
 	}
-	return name + ".html" + strings.TrimSuffix("#"+fragment, "#")
+	return name + extension + strings.TrimSuffix("#"+fragment, "#")
 }
 
 // headingIDs generates the ids that headings have on GitHub, and counts equal ones. It implements parser.IDs.
 type headingIDs map[string]int
 
-var (
-	notInID = texts.Regexp(`[^\p{L}\p{N} _-]`)
-	linked  = texts.Regexp(`\[([^\]]*)\]\([^)]*\)`)
-)
+var linked = texts.Regexp(`\[([^\]]*)\]\([^)]*\)`)
 
 // Generate implements parser.IDs.
 func (h headingIDs) Generate(heading []byte, _ ast.NodeKind) []byte {
-	words := strings.ToLower(linked().ReplaceAllString(string(heading), "$1"))
-	id := strings.ReplaceAll(notInID().ReplaceAllString(words, ""), " ", "-")
+	id := docsearch.Anchor(linked().ReplaceAllString(string(heading), "$1"))
 	n := h[id]
 	h[id]++
 	if n > 0 {

@@ -224,7 +224,7 @@ func build(root *ffcli.Command, version string, usage func(*ffcli.Command) strin
 		if err != nil {
 			return nil, err
 		}
-		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, content), []byte(p.Text)
+		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, content), converter.markdown(p)
 		if p.Name != "index" {
 			index = append(index, entry{Name: p.Name, Title: p.Title, About: p.About, Words: p.Words, Sections: sections})
 		}

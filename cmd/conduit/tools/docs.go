@@ -130,7 +130,8 @@ func docsReadCommand(p *cli.Program, site siteFiles) *ffcli.Command {
 	return &ffcli.Command{
 		Name: "read", ShortUsage: "conduit docs read [PAGE [SECTION]]",
 		ShortHelp: "Print a page of the documentation as Markdown.",
-		LongHelp: `Without a page it prints the list of pages. A section is printed with the sections in it.
+		LongHelp: `Without a page it prints the list of pages. A section is printed with the sections in it. A link in
+a page, such as reload.md#who-owns-a-pipeline, is accepted too.
 
 Examples:
   conduit docs read weblogs
@@ -147,9 +148,14 @@ Examples:
 			}
 			text := files["llms.txt"]
 			if len(words) > 0 {
+				name, anchor, _ := strings.Cut(words[0], "#") // a link of another page
+				name = strings.TrimSuffix(strings.TrimSuffix(name, ".md"), ".html")
 				var ok bool
-				if text, ok = files[words[0]+".md"]; !ok {
-					return cli.Invalidf("there is no page %q: find it with 'conduit docs search'", words[0])
+				if text, ok = files[name+".md"]; !ok {
+					return cli.Invalidf("there is no page %q: find it with 'conduit docs search'", name)
+				}
+				if words[0] = name; anchor != "" && len(words) == 1 {
+					words = append(words, anchor)
 				}
 			}
 			if len(words) > 1 {

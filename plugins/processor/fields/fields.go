@@ -45,7 +45,10 @@ func editors() []sdk.ProcessorPlugin {
 				"Method ip takes an address alone, in brackets, with a port, a zone or a length of prefix, and "+
 				"leaves its network, the port and a shorter prefix. Method email takes an address without a name. "+
 				"Both refuse other text, and hide the values of a list or an object one by one; in longer text, such "+
-				"as X-Forwarded-For, they find addresses with patterns.",
+				"as X-Forwarded-For, they find addresses with patterns.\n\n"+
+				"A record that a processor refuses is kept as it was, with its confidential values: as a dead letter, and "+
+				"in the log if the dead-letter queue is the default one. Put field.mask first, and choose patterns, or "+
+				"another method, for fields that may have other text.",
 			func() sdk.Processor { return &mask{} }),
 		plugin("field.rename", "Renames fields.",
 			"A field keeps its place. One that is not there is left alone; a name that is taken is an error.",
