@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -100,11 +102,21 @@ func encryption(log *slog.Logger, c config.TLS) (*tls.Config, error) {
 	if c.CertFile == "" || c.KeyFile == "" {
 		return nil, errors.New("cannot encrypt the API: api.tls.cert-file and api.tls.key-file go together")
 	}
+	var inUse *x509.Certificate
 	files, err := renew(log, []secretFile{{"api.tls.cert-file", c.CertFile, reference.ReadFile},
 		{"api.tls.key-file", c.KeyFile, reference.ReadFile},
 		{"api.tls.client-ca-file", c.ClientCAFile, reference.ReadFile}},
 		func(contents []string) (*tls.Config, error) {
-			return tlsConfig(c, contents[0], contents[1], contents[2])
+			t, err := tlsConfig(c, contents[0], contents[1], contents[2])
+			if err != nil {
+				return nil, err
+			}
+			next := t.Certificates[0].Leaf
+			if err := checkReplacement(log, inUse, next, time.Now()); err != nil {
+				return nil, err
+			}
+			inUse = next
+			return t, nil
 		})
 	if err != nil {
 		return nil, err
@@ -112,6 +124,53 @@ func encryption(log *slog.Logger, c config.TLS) (*tls.Config, error) {
 	first := files.get().Clone()
 	first.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return files.get(), nil }
 	return first, nil
+}
+
+// checkReplacement returns an error if the certificate in use, nil for none, is better than the next one because that is
+// out of date. It logs a warning if clients will refuse the next one.
+func checkReplacement(log *slog.Logger, inUse, next *x509.Certificate, now time.Time) error {
+	log = log.With("component", "api")
+	if err := outOfDate(next, now); err != nil {
+		if inUse != nil && outOfDate(inUse, now) == nil {
+			return err
+		}
+		log.Warn("clients refuse the certificate of the API", "err", err)
+	}
+	if inUse == nil {
+		return nil
+	}
+	var lost []string
+	for _, host := range validFor(inUse) {
+		if next.VerifyHostname(host) != nil {
+			lost = append(lost, host)
+		}
+	}
+	if lost != nil {
+		log.Warn("the new certificate of the API is not valid for all hosts of the former one", "hosts",
+			strings.Join(lost, ", "), "valid_for", strings.Join(validFor(next), ", "))
+	}
+	return nil
+}
+
+// outOfDate returns an error if a certificate of the API has expired, or is not valid yet.
+func outOfDate(c *x509.Certificate, now time.Time) error {
+	switch {
+	case now.After(c.NotAfter):
+		return fmt.Errorf("the certificate in api.tls.cert-file expired at %s", c.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(c.NotBefore):
+		return fmt.Errorf("the certificate in api.tls.cert-file is not valid before %s: is the clock right?",
+			c.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// validFor returns the names and addresses for which a certificate is valid.
+func validFor(c *x509.Certificate) []string {
+	all := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return all
 }
 
 // tlsConfig returns the TLS configuration for a certificate, its key and the authorities of clients, "" for none.

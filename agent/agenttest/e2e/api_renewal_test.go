@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"crypto/x509"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
@@ -118,7 +120,30 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	answers("the authority of clients was replaced", second, second)
 	rewrite(t, c.ClientCAFile, "no certificate")
 	answers("it was replaced by another text", second, second)
+	rewrite(t, c.ClientCAFile, second.PEM)
+	for _, wrong := range []func(*x509.Certificate){
+		func(c *x509.Certificate) { c.NotBefore, c.NotAfter = c.NotBefore.Add(-time.Hour), c.NotBefore },
+		func(c *x509.Certificate) { c.NotBefore, c.NotAfter = c.NotAfter, c.NotAfter.Add(time.Hour) },
+	} {
+		cert, key = second.PairWith(t, wrong)
+		replace(t, c.KeyFile, key)
+		replace(t, c.CertFile, cert)
+		answers("one that is out of date", second, second)
+	}
+	cert, key = second.PairWith(t, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = []string{"edge.example"}, nil })
+	replace(t, c.KeyFile, key)
+	replace(t, c.CertFile, cert)
+	if _, err := trusting(t, second, w.Address(), second).Info(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("a certificate for another host: error %v", err)
+	}
 	w.Stop()
+	for _, want := range []string{"api.tls.cert-file expired at ", "is not valid before ",
+		`"hosts":"127.0.0.1","valid_for":"edge.example"`} {
+		if log := w.Log(); !strings.Contains(log, want) {
+			t.Errorf("the log does not say %s:\n%s", want, log)
+		}
+	}
 	if log := w.Log(); !strings.Contains(log, "api.tls.cert-file with api.tls.key-file") ||
 		!strings.Contains(log, "there is no PEM certificate in "+c.ClientCAFile) {
 		t.Errorf("the log does not say what cannot be used:\n%s", log)

@@ -25,13 +25,13 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
-	a.certificate, a.key, a.PEM = a.sign(t, 1)
+	a.certificate, a.key, a.PEM = a.sign(t, 1, func(*x509.Certificate) {})
 	return a
 }
 
 // sign returns a certificate for a server at 127.0.0.1 and for a client, or the authority's certificate if there is
-// none yet.
-func (a *Authority) sign(t testing.TB, serial int64) (made *x509.Certificate, key *ecdsa.PrivateKey, text string) {
+// none yet. change may change its content.
+func (a *Authority) sign(t testing.TB, serial int64, change func(*x509.Certificate)) (made *x509.Certificate, key *ecdsa.PrivateKey, text string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -42,6 +42,7 @@ func (a *Authority) sign(t testing.TB, serial int64) (made *x509.Certificate, ke
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: a.key == nil, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	change(template)
 	parent, signer := a.certificate, a.key
 	if a.key == nil {
 		template.KeyUsage |= x509.KeyUsageCertSign
@@ -60,7 +61,13 @@ func (a *Authority) sign(t testing.TB, serial int64) (made *x509.Certificate, ke
 // Pair returns a certificate that the authority signed, and its key, as PEM texts.
 func (a *Authority) Pair(t testing.TB) (cert, key string) {
 	t.Helper()
-	_, private, cert := a.sign(t, 2)
+	return a.PairWith(t, func(*x509.Certificate) {})
+}
+
+// PairWith is like Pair, with the changes that change makes.
+func (a *Authority) PairWith(t testing.TB, change func(*x509.Certificate)) (cert, key string) {
+	t.Helper()
+	_, private, cert := a.sign(t, 2, change)
 	return cert, privateKey(t, private)
 }
 
