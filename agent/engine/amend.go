@@ -129,7 +129,7 @@ func sameConnector(a, b *version, id string) bool {
 
 // Discard tears down what Amend started.
 func (a *Amendment) Discard(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTeardown)
 	defer cancel()
 	if err := errors.Join(endAll(ctx, a.all()), teardownChains(ctx, a.chains)); err != nil {
 		a.p.Log.Warn("cannot tear down", "err", err)
@@ -221,7 +221,7 @@ func (a *Amendment) swap(r *run) {
 		a.p.deadLetters = a.deadLetters
 		r.deadLetters.out.Store(newDeadLetterWriter(a.deadLetters))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), maxTeardown)
 	defer cancel()
 	if err := endAll(ctx, old); err != nil {
 		a.p.Log.Warn("cannot tear down", "err", err)
@@ -280,7 +280,7 @@ func (a *Amendment) exchange(r *run) error {
 			r.startTending(st)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), maxTeardown)
 	defer cancel()
 	if terr := teardownChains(ctx, former); terr != nil {
 		a.p.Log.Warn("cannot tear down", "err", terr)

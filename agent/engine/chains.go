@@ -87,7 +87,7 @@ func teardownChains(ctx context.Context, chains map[string]connector.Chain) erro
 
 // endChains ends the processors after all records have stopped moving.
 func (r *run) endChains(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTeardown)
 	defer cancel()
 	var errs []error
 	for _, st := range r.stages() {

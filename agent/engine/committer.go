@@ -19,7 +19,7 @@ import (
 // is at most one commit per CommitInterval.
 type Committer struct {
 	Store          CheckpointStore
-	CommitInterval time.Duration
+	CommitInterval time.Duration // the setting db.commit-interval
 	// Before makes the dead letters durable that checkpoints cover, before those are saved; nil: there are none.
 	Before   func(ctx context.Context, checkpoints []spec.Checkpoint) error
 	Barrier  Barrier  // nil when destinations leave nothing to sync

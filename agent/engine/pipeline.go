@@ -18,9 +18,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// teardownTimeout bounds the teardown of a connector.
-const teardownTimeout = 30 * time.Second
-
 // Pipeline is one run of a pipeline: Prepare, then Run or Discard, once. While it runs
 // it can be amended to other versions.
 type Pipeline struct {
@@ -216,7 +213,7 @@ func (p *Pipeline) Discard(ctx context.Context) {
 
 // teardown ends all connectors concurrently. ctx may have ended already.
 func (p *Pipeline) teardown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTeardown)
 	defer cancel()
 	var g errgroup.Group
 	for _, s := range p.sources {

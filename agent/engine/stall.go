@@ -146,7 +146,7 @@ func (d *destinationRun) renew(ctx context.Context) (err error) {
 	if err := d.flush(ctx); err != nil {
 		return err
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTeardown)
 	defer cancel()
 	if err := end(ending, old); err != nil {
 		r.Log.Warn("cannot tear down", "err", err)

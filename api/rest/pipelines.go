@@ -18,7 +18,8 @@ type Pipeline struct {
 	UpdatedAt    time.Time      `json:"updatedAt"`
 }
 
-// PipelineConfig is the user-supplied description of a pipeline.
+// PipelineConfig is the user-supplied description of a pipeline, without what only PipelineDocument has. Its fields are
+// applied by Create and Update in api/pipelines.go, and filled by shown there and DocumentOf here.
 type PipelineConfig struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`

@@ -1,6 +1,8 @@
 // Command conduit-edge is conduit for small hosts: the same agent without the connectors and processors that need large
 // libraries, and without clusters, isolation of destinations, telemetry for a collector, tools for language models, the
 // documentation, profiles, Zstandard, HTTP/2, and the commands for these. Executables in connectors.path run as usual.
+//
+// Build tags, and the parts of SQLite that are left out, are in .ci/build.
 package main
 
 import (

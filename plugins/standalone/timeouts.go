@@ -2,7 +2,8 @@ package standalone
 
 import "time"
 
-// Default timeouts for a plugin; the Client, or Executables, may override them.
+// Default timeouts for a plugin; the Client, or Executables, may override them. The engine ends a teardown earlier, see
+// its timeouts.go.
 const (
 	defaultStartTimeout   = time.Minute
 	defaultSpecifyTimeout = 30 * time.Second
