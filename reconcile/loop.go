@@ -120,7 +120,7 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 		}
 		if again == plan.Restart && p.State.Stall != nil {
 			stall := *p.State.Stall
-			stall.Restarted = true
+			stall.Restart = time.Now()
 			p.update(func(s *spec.State) { s.Stall = &stall })
 		}
 		p.touch()

@@ -73,20 +73,10 @@ func IsSecret(name, value string) bool {
 	if value == "" || IsReference(value) {
 		return false
 	}
-	return secretByName(name, value) || hasSecretWithin(value)
+	return secretByName(name, value) || secretWithin().MatchString(value)
 }
 
-// hasSecretWithin reports whether there is a secret within a value that is not a reference.
-func hasSecretWithin(value string) bool {
-	for _, groups := range secretWithin().FindAllStringSubmatch(value, -1) {
-		if found := strings.Join(groups[1:], ""); !IsReference(found) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofRecord matches a value that says where in a record the real value is: a reference to a field, or a template.
+// ofRecord matches a reference to a field, or a template.
 var ofRecord = texts.Regexp(`^\.(?:Key|Payload|Metadata|Position)\b|\{\{`)
 
 // secretByName reports whether a setting is secret because of its name.
@@ -105,7 +95,7 @@ func secretByName(name, value string) bool {
 	all := wordsOfName(name)
 	n := len(all)
 	if n > 0 && all[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, all[n-2])) || isKeyData(all) {
-		return !ofRecord().MatchString(value)
+		return n > 1 || !ofRecord().MatchString(value) // some connectors have a setting with this name for records
 	}
 	return isSecretNoun(all, value)
 }

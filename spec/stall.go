@@ -11,7 +11,7 @@ type Stall struct {
 	Since      time.Time `json:"since"`                // last delivery, begin of the wait, or first failure
 	Failed     bool      `json:"failed,omitempty"`     // a run ended because of it; only a run that delivers ends it
 	Generation int64     `json:"generation,omitempty"` // of the stalled version
-	Restarted  bool      `json:"-"`                    // a person has restarted the pipeline since it was observed
+	Restart    time.Time `json:"-"`                    // time at which a person asked for a restart; zero for never
 }
 
 // State describes a running pipeline with the stall, for people.

@@ -102,7 +102,7 @@ func encryption(log *slog.Logger, c config.TLS) (*tls.Config, error) {
 	if c.CertFile == "" || c.KeyFile == "" {
 		return nil, errors.New("cannot encrypt the API: api.tls.cert-file and api.tls.key-file go together")
 	}
-	var inUse *x509.Certificate
+	var inUse *tls.Config
 	files, err := renew(log, []secretFile{{"api.tls.cert-file", c.CertFile, reference.ReadFile},
 		{"api.tls.key-file", c.KeyFile, reference.ReadFile},
 		{"api.tls.client-ca-file", c.ClientCAFile, reference.ReadFile}},
@@ -111,11 +111,8 @@ func encryption(log *slog.Logger, c config.TLS) (*tls.Config, error) {
 			if err != nil {
 				return nil, err
 			}
-			next := t.Certificates[0].Leaf
-			if err := checkReplacement(log, inUse, next, time.Now()); err != nil {
-				return nil, err
-			}
-			inUse = next
+			keepValid(log.With("component", "api"), inUse, t, time.Now())
+			inUse = t
 			return t, nil
 		})
 	if err != nil {
@@ -126,30 +123,32 @@ func encryption(log *slog.Logger, c config.TLS) (*tls.Config, error) {
 	return first, nil
 }
 
-// checkReplacement returns an error if the certificate in use, nil for none, is better than the next one because that is
-// out of date. It logs a warning if clients will refuse the next one.
-func checkReplacement(log *slog.Logger, inUse, next *x509.Certificate, now time.Time) error {
-	log = log.With("component", "api")
-	if err := outOfDate(next, now); err != nil {
-		if inUse != nil && outOfDate(inUse, now) == nil {
-			return err
-		}
+// keepValid keeps the certificate in use, if there is one, when the next one is out of date. It logs a warning if
+// clients will refuse the next one.
+func keepValid(log *slog.Logger, inUse, next *tls.Config, now time.Time) {
+	leaf := next.Certificates[0].Leaf
+	err := outOfDate(leaf, now)
+	switch {
+	case err != nil && inUse != nil && outOfDate(inUse.Certificates[0].Leaf, now) == nil:
+		next.Certificates = inUse.Certificates
+		log.Error("the former certificate of the API stays in use", "err", err)
+		return
+	case err != nil:
 		log.Warn("clients refuse the certificate of the API", "err", err)
 	}
 	if inUse == nil {
-		return nil
+		return
 	}
 	var lost []string
-	for _, host := range validFor(inUse) {
-		if next.VerifyHostname(host) != nil {
+	for _, host := range validFor(inUse.Certificates[0].Leaf) {
+		if leaf.VerifyHostname(host) != nil {
 			lost = append(lost, host)
 		}
 	}
 	if lost != nil {
 		log.Warn("the new certificate of the API is not valid for all hosts of the former one", "hosts",
-			strings.Join(lost, ", "), "valid_for", strings.Join(validFor(next), ", "))
+			strings.Join(lost, ", "), "valid_for", strings.Join(validFor(leaf), ", "))
 	}
-	return nil
 }
 
 // outOfDate returns an error if a certificate of the API has expired, or is not valid yet.

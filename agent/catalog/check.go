@@ -98,7 +98,7 @@ func (c *Catalog) checkPlugin(
 	case described.Name == "exec":
 		problems = append(problems, c.checkExec(path, settings)...)
 	case len(wrongs) == 0 && !refers(settings):
-		problems = append(problems, configure(ctx, host, path, described, typ, settings)...)
+		problems = append(problems, configure(ctx, host, path, described, typ, settings, c.alone)...)
 	}
 	return problems
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/plugins"
@@ -11,11 +12,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// configure returns what Configure of a built-in connector finds wrong with settings whose values are known. It touches
-// nothing outside the process.
+// localConfigure are the built-in connectors whose Configure reads variables and files of the machine.
+var localConfigure = []string{"postgres", "s3"}
+
+// configure returns the problems that Configure of a built-in connector reports about settings without references. It
+// may read variables and files. With alone they are not those of the agent, and what depends on them is a warning.
 func configure(
 	ctx context.Context, host *plugins.Host, path string, found plugins.Installed, typ spec.ConnectorType,
-	settings map[string]string,
+	settings map[string]string, alone bool,
 ) (problems []spec.Problem) {
 	var instance interface {
 		Configure(ctx context.Context, settings map[string]string) error
@@ -46,6 +50,9 @@ func configure(
 	hide.AddSettings(settings)
 	for i := range problems {
 		problems[i].Message = hide.Text(problems[i].Message)
+		if alone && slices.Contains(localConfigure, found.Name) {
+			problems[i].Severity = spec.SeverityWarning
+		}
 	}
 	return problems
 }

@@ -144,18 +144,19 @@ func (o *Observed) stopped(now time.Time) *spec.Stall {
 }
 
 // over reports whether the stall of a running pipeline, in which no new stall is observed, is over: the stage to blame
-// passes records again, or there has been nothing to do for a while. A failed run must first be followed by one that
-// does not fail for some time, unless a person has restarted the pipeline, and waits for the result.
+// passes records again, or there has been nothing to do for a while. After a failed run, the next run must last a
+// while, unless it is a restart that a person asked for.
 func (o *Observed) over(now time.Time) bool {
 	s, age := o.State.Stall, now.Sub(o.State.Since)
 	if s.Reason == spec.StallCluster || s.Reason == spec.StallStart {
 		return true
 	}
+	restarted := !s.Restart.IsZero() && !o.State.Since.Before(s.Restart)
 	if o.passed(s.Stage) {
-		return !s.Failed || s.Restarted || age >= min(max(o.Limits.Steady, 2*o.Flapped), o.Limits.Regular)
+		return !s.Failed || restarted || age >= min(max(o.Limits.Steady, 2*o.Flapped), o.Limits.Regular)
 	}
 	rest := min(max(o.Limits.Idle, 2*o.Failed, 2*o.Flapped), o.Limits.Regular)
-	if s.Restarted {
+	if restarted {
 		rest = o.Limits.Report
 	}
 	idle := !slices.ContainsFunc(o.Stages, func(st Stage) bool { return !st.Since.IsZero() })

@@ -163,7 +163,7 @@ func TestJudgeStalls(t *testing.T) {
 	stuck := &spec.Stall{Reason: "DestinationStuck", Stage: "p:out", Message: "p:out hangs",
 		Since: ago(5 * time.Minute)}
 	restarted := *failed
-	restarted.Restarted = true
+	restarted.Restart = ago(15 * time.Second)
 	away := &spec.Stall{Reason: spec.StallCluster, Message: "no member", Since: ago(5 * time.Minute)}
 	quiet := &spec.Stall{Reason: "SourceSilent", Stage: "p:in", Message: "p:in is silent", Since: ago(5 * time.Minute)}
 	silent := func(o *delivery.Observed) { o.Silent = ago(5 * time.Minute) }
@@ -216,6 +216,8 @@ func TestJudgeStalls(t *testing.T) {
 			[]delivery.Stage{passed}, func(o *delivery.Observed) { o.Flapped = 20 * time.Second }, ""},
 		"a person restarted it, and nothing is delivered": {spec.PhaseRunning, 10 * time.Second, &restarted,
 			[]delivery.Stage{waits}, nil, "DestinationFailed p:out 300"},
+		"a person asked for a restart, and the former run goes on": {spec.PhaseRunning, time.Minute, &restarted,
+			[]delivery.Stage{idle}, func(o *delivery.Observed) { o.Failed = time.Minute }, "DestinationFailed p:out 300"},
 		"a person restarted it a moment ago, and there is nothing to do": {spec.PhaseRunning, time.Second, &restarted,
 			[]delivery.Stage{idle}, nil, "DestinationFailed p:out 300"},
 		"a person restarted it, and there has been nothing to do": {spec.PhaseRunning, 2 * time.Second, &restarted,

@@ -147,7 +147,7 @@ func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Durat
 func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	o := &p.observed
 	run, stats := w.Runs.Pipeline(s.PipelineID)
-	if s.Stall != o.State.Stall && s.Stall != nil && s.Stall.Failed && !s.Stall.Restarted {
+	if s.Stall != o.State.Stall && s.Stall != nil && s.Stall.Failed && s.Stall.Restart.IsZero() {
 		p.failed(now)
 	}
 	p.running, p.since = s.Phase == spec.PhaseRunning, s.Since

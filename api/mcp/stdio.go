@@ -47,6 +47,8 @@ type lines struct {
 	closed   chan struct{}
 	close    sync.Once
 
+	writing sync.Mutex // held while a line is written, which may wait for the client
+
 	mu    sync.Mutex
 	open  map[jsonrpc.ID]bool // requests without an answer; guarded by mu
 	ended bool                // the input ended; guarded by mu
@@ -100,8 +102,8 @@ func (l *lines) Write(_ context.Context, m jsonrpc.Message) error {
 }
 
 func (l *lines) write(line []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	if _, err := l.out.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("cannot send a message to the client: %w", err)
 	}
@@ -120,12 +122,10 @@ func (l *lines) settle(id jsonrpc.ID) {
 // follow reads the input until it ends.
 func (l *lines) follow() {
 	for {
-		line, err := l.line()
-		if err == bufio.ErrBufferFull {
+		line, long, err := l.line()
+		if line = bytes.TrimSpace(line); long {
 			l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("a line is longer than %d bytes", maxRequest))
-			continue
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		} else if len(line) > 0 {
 			l.take(line)
 		}
 		if err != nil {
@@ -139,27 +139,33 @@ func (l *lines) follow() {
 	}
 }
 
-// line returns the next line, or bufio.ErrBufferFull after one that is too long. The line is valid until the next call.
-func (l *lines) line() ([]byte, error) {
-	line, err := l.in.ReadSlice('\n')
-	if err != bufio.ErrBufferFull {
-		return line, err
-	}
+// line returns the next line, or none if it is too long. The line is valid until the next call.
+func (l *lines) line() (line []byte, long bool, err error) {
+	line, err = l.in.ReadSlice('\n')
 	for err == bufio.ErrBufferFull {
+		line, long = nil, true
 		_, err = l.in.ReadSlice('\n')
 	}
-	if err == nil {
-		err = bufio.ErrBufferFull
-	}
-	return nil, err
+	return line, long, err
 }
 
-// take passes a message on, or refuses it.
+// take passes the message in a line on, or refuses it. Old versions of the protocol have batches of messages.
 func (l *lines) take(line []byte) {
 	if !json.Valid(line) {
 		l.refuse(jsonrpc.CodeParseError, "a line is not JSON; each line must be one message")
 		return
 	}
+	var batch []json.RawMessage
+	if json.Unmarshal(line, &batch) == nil && len(batch) > 0 {
+		for _, message := range batch {
+			l.message(message)
+		}
+		return
+	}
+	l.message(line)
+}
+
+func (l *lines) message(line []byte) {
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("a line is no message of JSON-RPC 2.0: %v", err))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -61,15 +62,15 @@ func calling(id int, tool string) string {
 func TestLinesThatAreNoMessages(t *testing.T) {
 	notJSON := `{"code":-32700,"message":"a line is not JSON; each line must be one message"}`
 	for name, c := range map[string]struct{ line, want string }{
-		"not JSON":    {"hello\n", notJSON},
-		"cut":         {`{"jsonrpc":"2.0","id":5,"meth` + "\n", notJSON},
-		"two":         {calling(5, "a") + calling(6, "b") + "\n", notJSON},
-		"long":        {strings.Repeat("x", 3<<20) + "\n", `{"code":-32600,"message":"a line is longer than 1048576 bytes"}`},
-		"a number":    {"7\n", "a line is no message of JSON-RPC 2.0: "},
-		"a list":      {"[" + calling(5, "a") + "]\n", "a line is no message of JSON-RPC 2.0: "},
-		"no version":  {`{"id":5,"method":"ping"}` + "\n", "a line is no message of JSON-RPC 2.0: "},
-		"no method":   {`{"jsonrpc":"2.0","id":5}` + "\n", ""},
-		"blank lines": {"\n  \r\n\n", ""},
+		"not JSON":      {"hello\n", notJSON},
+		"cut":           {`{"jsonrpc":"2.0","id":5,"meth` + "\n", notJSON},
+		"two":           {calling(5, "a") + calling(6, "b") + "\n", notJSON},
+		"long":          {strings.Repeat("x", 3<<20) + "\n", `"message":"a line is longer than 1048576 bytes"`},
+		"a number":      {"7\n", "a line is no message of JSON-RPC 2.0: "},
+		"an empty list": {"[]\n", "a line is no message of JSON-RPC 2.0: "},
+		"no version":    {`{"id":5,"method":"ping"}` + "\n", "a line is no message of JSON-RPC 2.0: "},
+		"no method":     {`{"jsonrpc":"2.0","id":5}` + "\n", ""},
+		"blank lines":   {"\n  \r\n\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := stdio(t, false, greeting+c.line+calling(1, "list_pipelines")+"\r\n")
@@ -85,8 +86,7 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 	}
 }
 
-// TestEndOfTheInput answers all requests before the end, also one in a line without an end, and not one that the client
-// cancelled.
+// TestEndOfTheInput answers all requests before the end, also one in a line without an end, and those of a batch.
 func TestEndOfTheInput(t *testing.T) {
 	input, want := greeting, []string{"hello"}
 	for id := range 50 {
@@ -103,9 +103,32 @@ func TestEndOfTheInput(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := stdio(t, false, greeting+calling(1, "list_pipelines")+"\n"+
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`); got["hello"] == "" {
-		t.Errorf("%v", got)
+	batch := stdio(t, false, greeting+"["+calling(1, "list_pipelines")+","+calling(2, "list_pipelines")+"]")
+	if !strings.Contains(batch["1"], "orders") || !strings.Contains(batch["2"], "orders") {
+		t.Errorf("a batch is answered with %v", batch)
+	}
+}
+
+// TestCancelledRequest ends with the input although the agent does not answer a request, which the client cancelled.
+func TestCancelledRequest(t *testing.T) {
+	asked := make(chan bool)
+	agent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- true
+		<-r.Context().Done()
+	}))
+	defer agent.Close()
+	in, messages := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- mcp.Serve(t.Context(), mcp.Stdio{In: in, Out: io.Discard, Version: "v0",
+			Agent: func(context.Context) (*client.Client, error) { return &client.Client{URL: agent.URL}, nil }})
+	}()
+	_, _ = io.WriteString(messages, greeting+calling(1, "list_pipelines")+"\n")
+	<-asked
+	_, _ = io.WriteString(messages, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	messages.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("the end of the input: %v", err)
 	}
 }
 

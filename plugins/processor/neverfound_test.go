@@ -73,6 +73,7 @@ func TestNeverFound(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				defer func() { _ = c.Teardown(context.Background()) }()
 				process := func(n int, after map[string]any) {
 					t.Helper()
 					records := make([]record.Record, n)

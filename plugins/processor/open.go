@@ -105,6 +105,7 @@ func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) 
 	if s.stats = (&Stats{}); c.options.Stats != nil {
 		s.stats = c.options.Stats(id, d.Plugin)
 	}
+	s.stats.NeverFound.Store(nil) // of other settings
 	return s, nil
 }
 

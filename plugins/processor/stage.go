@@ -26,7 +26,7 @@ type stage struct {
 	former     *stage // stage whose state the processor takes over instead of Open; nil: none
 	holding    int    // records and pieces that the processor holds
 	unproven   int    // records to process before a field that none of them had is reported
-	found      bool   // some record had each field
+	found      bool   // every field was found
 	stats      *Stats
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
 	timeLimit  template.TimeLimit // for the condition
@@ -236,7 +236,7 @@ func (s *stage) seek(count int) {
 			never = slices.DeleteFunc(never, func(field string) bool { return !slices.Contains(fields, field) })
 		}
 	}
-	if before := s.stats.NeverFound.Load(); before == nil || len(*before) != len(never) {
+	if before := s.stats.NeverFound.Load(); before == nil || !slices.Equal(*before, never) {
 		s.stats.NeverFound.Store(&never)
 	}
 	s.found = len(never) == 0

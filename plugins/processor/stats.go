@@ -18,7 +18,7 @@ type Stats struct {
 	Current  atomic.Uint64                   // number of the running call, 0 if there is none
 	Seconds  [len(Buckets) + 1]atomic.Uint64 // records by the time each took; the time of a batch is shared evenly
 
-	// NeverFound has the fields that the processor reads and that no record had; nil: none. Few records prove nothing.
+	// NeverFound has the fields that the processor reads and that no record had; nil: none, or too few records.
 	NeverFound atomic.Pointer[[]string]
 
 	calls atomic.Uint64 // calls begun

@@ -73,7 +73,7 @@ type SchemaUser interface {
 	SchemaParts() schema.Parts
 }
 
-// FieldReader is a Processor that is configured with fields to read, and goes on when a record does not have one.
+// FieldReader is a Processor that passes records without the fields that it is configured to read.
 type FieldReader interface {
 	// NeverFound returns references to the fields that no record had so far. A name that is spelled wrong stays in it.
 	// It may be called at any time after Configure.

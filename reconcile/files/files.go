@@ -43,7 +43,7 @@ type Reconciler struct {
 	dir       string // the directory of the last scan
 	populated bool   // it contained files
 	confirmed bool   // or a person confirmed that the directory is empty
-	// files that vanished together, of which none was left, and when
+	// files of the last mass deletion, and its time
 	vanished   []string
 	vanishedAt time.Time
 	status     Status
@@ -204,7 +204,8 @@ func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
 	if before.At.IsZero() {
 		close(r.scanned)
 	}
-	r.status = Status{Err: err, Retained: retained, Directory: directory(s, retained, r.deleted(s), before.Directory), At: time.Now()}
+	r.status = Status{Err: err, Retained: retained,
+		Directory: directory(s, retained, r.deleted(s), before.Directory), At: time.Now()}
 	r.observe(ctx, before.Directory)
 	if ctx.Err() == nil {
 		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
@@ -286,7 +287,7 @@ const deletedAfter = 10 * time.Second
 
 // deleted returns the files that were deleted together, if s has none. The caller holds r.mu.
 func (r *Reconciler) deleted(s *watch.Snapshot) []string {
-	if s.Err != nil || len(s.Files) > 0 || time.Since(r.vanishedAt) < deletedAfter {
+	if s.Err != nil || len(s.Files) > 0 || r.confirmed || time.Since(r.vanishedAt) < deletedAfter {
 		return nil
 	}
 	return r.vanished

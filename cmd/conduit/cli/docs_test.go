@@ -121,10 +121,7 @@ func TestLinksOfPagesCanBeRead(t *testing.T) {
 				continue
 			}
 			links++
-			text, ok := site[strings.TrimSuffix(page, ".html")+".md"]
-			if !ok {
-				text = site[page]
-			}
+			text := site[strings.TrimSuffix(strings.TrimSuffix(page, ".html"), ".md")+".md"]
 			if section, _ := docsearch.SectionOf(text, anchor); text == "" || anchor != "" && section == "" {
 				t.Errorf("%s links to %s, which is not there", name, m[1])
 			}

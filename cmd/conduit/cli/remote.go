@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -39,8 +40,10 @@ type Remote struct {
 	subject string // see About
 	socket  string // Unix socket through which requests go; empty: to the URL
 
-	settings config.Config // of Renewed
-	address  string        // of Renewed; empty: that in the settings
+	// for Renewed
+	settings config.Config
+	address  string // empty: that in the settings
+	renewed  atomic.Pointer[client.Client]
 }
 
 // At returns the place of the agent, for messages: its Unix socket or its URL.
@@ -139,6 +142,9 @@ func (r *Remote) Renewed(context.Context) (*client.Client, error) {
 	now, err := r.Dial(r.settings, r.address)
 	if err != nil {
 		return nil, err
+	}
+	if former := r.renewed.Swap(now.Client); former != nil {
+		former.HTTP.CloseIdleConnections()
 	}
 	return now.Client, nil
 }

@@ -31,7 +31,9 @@ func NewAuthority(t testing.TB) *Authority {
 
 // sign returns a certificate for a server at 127.0.0.1 and for a client, or the authority's certificate if there is
 // none yet. change may change its content.
-func (a *Authority) sign(t testing.TB, serial int64, change func(*x509.Certificate)) (made *x509.Certificate, key *ecdsa.PrivateKey, text string) {
+func (a *Authority) sign(
+	t testing.TB, serial int64, change func(*x509.Certificate),
+) (made *x509.Certificate, key *ecdsa.PrivateKey, text string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
