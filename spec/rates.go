@@ -46,7 +46,7 @@ type StageRates struct {
 	// Set for an isolated destination: the records that wait in its log, and how fast it accepts them. The other rates
 	// are those of the log.
 	Backlog *Backlog `json:"backlog,omitempty"`
-	// Notes about a processor that are not errors, such as a field that none of its records had.
+	// Notes about a processor that are not errors, such as a field that its records do not have.
 	Notes []string `json:"notes,omitempty"`
 	// Set for a source that has delivered no record since it was opened, with the time of opening.
 	Waiting string `json:"waiting,omitempty"`

@@ -52,7 +52,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// careless is a source whose errors have the values of its settings.
+// careless is a source with the values of its settings in its errors.
 type careless struct{ sdk.SourceBase }
 
 func (careless) Parameters() sdk.Parameters {

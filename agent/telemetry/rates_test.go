@@ -188,7 +188,7 @@ func (o oneProcessor) EachProcessor(id string, f func(string, *processor.Stats))
 	f(id+":mark", o.stats)
 }
 
-// TestNotesOfProcessors has a processor of which no record had a field, until one had it.
+// TestNotesOfProcessors has a processor that misses two fields in all records, and later finds them.
 func TestNotesOfProcessors(t *testing.T) {
 	step := &processor.Stats{}
 	rates := &telemetry.Rates{Runs: oneProcessor{runs{"p": {}}, step}}

@@ -58,7 +58,7 @@ func calling(id int, tool string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`, id, tool)
 }
 
-// TestLinesThatAreNoMessages answers lines that are no messages with errors, and goes on.
+// TestLinesThatAreNoMessages answers such lines with errors, and the next line as usual.
 func TestLinesThatAreNoMessages(t *testing.T) {
 	notJSON := `{"code":-32700,"message":"a line is not JSON; each line must be one message"}`
 	for name, c := range map[string]struct{ line, want string }{

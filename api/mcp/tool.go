@@ -20,7 +20,7 @@ type tool struct {
 	about string // short: every conversation of a model carries it
 	admin bool   // needs the admin token, as the operation of the API does
 	write bool   // changes pipelines
-	// add adds the tool to a server, and returns the names of its arguments.
+	// add adds the tool to a server and returns its argument names.
 	add func(server *sdk.Server, t *tool, c caller) []string
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestNeverFound runs every processor that goes on without a field with records that have no such field, and with a
-// last one that has it.
+// TestNeverFound runs every processor that passes records without its field, first with such records, then with a
+// record that has the field.
 func TestNeverFound(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "table.csv")
 	if err := os.WriteFile(table, []byte("id,name\n1,one\n"), 0o600); err != nil {

@@ -25,7 +25,7 @@ type stage struct {
 	workers    []*worker
 	former     *stage // stage whose state the processor takes over instead of Open; nil: none
 	holding    int    // records and pieces that the processor holds
-	unproven   int    // records to process before a field that none of them had is reported
+	unproven   int    // records to process before missing fields are reported
 	found      bool   // every field was found
 	stats      *Stats
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
@@ -216,7 +216,7 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 	return s.fates, nil
 }
 
-// minSeeking is the number of records after which a field that none of them had is reported.
+// minSeeking is the number of records without a field after which the field is reported.
 const minSeeking = 10
 
 // seek reports the fields that the processor reads and that no record had so far, after count more records.

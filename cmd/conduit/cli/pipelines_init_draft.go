@@ -46,7 +46,7 @@ func DemoDraft(id string) *Draft {
 	}
 }
 
-// flights returns settings of a generator: it needs to know what to generate.
+// flights returns settings for a generator, which has no default for the data.
 func flights() []draftSetting {
 	return []draftSetting{
 		{Name: "format.type", Value: "structured",
@@ -78,7 +78,7 @@ func (s *Draft) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parame
 	s.Connectors = append(s.Connectors, c)
 }
 
-// prefer puts settings first in the last connector, in place of those with the same names.
+// prefer puts settings first in the last connector. They replace settings with the same names.
 func (s *Draft) prefer(settings []draftSetting) {
 	c := &s.Connectors[len(s.Connectors)-1]
 	c.Settings = append(settings, slices.DeleteFunc(c.Settings, func(old draftSetting) bool {
