@@ -219,8 +219,7 @@ const Descriptions = "" +
 	"behind: Lag of a source behind its system, if it is known.\n" +
 	"backlog: Set for an isolated destination: the records that wait in its log, and how fast it accepts " +
 	"them. The other rates are those of the log.\n" +
-	"notes: Facts about a processor that are in order and may surprise, such as a field that none of its " +
-	"records had.\n" +
+	"notes: Notes about a processor that are not errors, such as a field that its records do not have.\n" +
 	"waiting: Set for a source that has delivered no record since it was opened, with the time of " +
 	"opening.\n" +
 	"slow: Set for the stage that slows down the pipeline: the stages that wait for it, such as in waits " +
