@@ -142,7 +142,7 @@ func (l *lines) follow() {
 // line returns the next line, or none if it is too long. The line is valid until the next call.
 func (l *lines) line() (line []byte, long bool, err error) {
 	line, err = l.in.ReadSlice('\n')
-	for err == bufio.ErrBufferFull {
+	for errors.Is(err, bufio.ErrBufferFull) {
 		line, long = nil, true
 		_, err = l.in.ReadSlice('\n')
 	}
