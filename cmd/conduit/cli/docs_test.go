@@ -185,6 +185,11 @@ func TestDocsAreComplete(t *testing.T) {
 			all.WriteString(text)
 		}
 	}
+	// The links of the site lead to its own pages.
+	plain := func(text string) string {
+		return regexp.MustCompile("!?\\[((?:[^\\[\\]`]|`[^`\n]*`)*)\\]\\([^()\\s]*\\)").ReplaceAllString(text, "$1")
+	}
+	pages := plain(all.String())
 	err := filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
 		path = strings.TrimPrefix(path, "../../../")
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "testdata/") ||
@@ -192,7 +197,7 @@ func TestDocsAreComplete(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile("../../../" + path)
-		if err == nil && !strings.Contains(all.String(), string(text)) {
+		if err == nil && !strings.Contains(pages, plain(string(text))) {
 			t.Errorf("%s is not in the site", path)
 		}
 		return err
