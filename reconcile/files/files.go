@@ -90,9 +90,12 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	go func() { watched <- r.Watch.Run(ctx, func(s watch.Snapshot) { _ = r.Take(ctx, s) }) }()
 	var due <-chan time.Time // when changes of others are compared
 	for ctx.Err() == nil {
-		var retry <-chan time.Time
+		var retry, deleted <-chan time.Time
 		if r.pending() {
 			retry = time.After(time.Second)
+		}
+		if wait := r.untilDeleted(); wait > 0 {
+			deleted = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -106,6 +109,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 				_ = r.retry(ctx)
 			}
 		case <-retry:
+			_ = r.retry(ctx)
+		case <-deleted:
 			_ = r.retry(ctx)
 		}
 	}
@@ -176,6 +181,18 @@ func (r *Reconciler) pending() bool {
 	return r.status.Err != nil && r.last != nil && r.last.Err == nil
 }
 
+// untilDeleted returns the time until files that vanished together count as deleted, which is still to be reported. 0
+// means that there are none.
+func (r *Reconciler) untilDeleted() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil || r.last.Err != nil || len(r.last.Files) > 0 || len(r.vanished) == 0 || r.confirmed ||
+		r.status.Directory.State == spec.DirectoryEmptied {
+		return 0
+	}
+	return max(time.Until(r.vanishedAt.Add(deletedAfter)), time.Millisecond)
+}
+
 func (r *Reconciler) retry(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,6 +253,7 @@ func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []
 		return gone, nil
 	case len(gone) > 0 && !r.confirmed:
 		r.vanished, r.vanishedAt = gone, time.Now()
+		r.Wake() // Run looks again in time
 	case len(s.Files) > 0:
 		r.populated, r.confirmed, r.vanished = true, false, nil
 	}

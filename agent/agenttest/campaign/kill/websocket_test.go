@@ -143,6 +143,7 @@ func TestWebSocketSource(t *testing.T) {
 type feed struct {
 	addr, token string
 	server      *http.Server  // nil: it is stopped
+	listener    net.Listener  // of server
 	connected   notify.Signal // a client has connected
 
 	mu   sync.Mutex
@@ -194,7 +195,7 @@ func (f *feed) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.server = &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+	f.listener, f.server = listener, &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
 	go func(s *http.Server) { _ = s.Serve(listener) }(f.server)
 	return nil
 }
@@ -210,6 +211,7 @@ func (f *feed) Stop() {
 // Kill implements kill.Server.
 func (f *feed) Kill() {
 	_ = f.server.Close()
+	_ = f.listener.Close() // the server does not know it yet if it has only just been started
 	f.drop(f.current())
 }
 
