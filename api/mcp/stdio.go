@@ -95,7 +95,7 @@ func (l *lines) Write(_ context.Context, m jsonrpc.Message) error {
 		return fmt.Errorf("cannot encode a message for the client: %w", err)
 	}
 	err = l.write(line)
-	if answer, ok := m.(*jsonrpc.Response); ok {
+	if answer, ok := m.(*jsonrpc.Response); ok { // a cancelled request has one too
 		l.settle(answer.ID)
 	}
 	return err
@@ -110,7 +110,7 @@ func (l *lines) write(line []byte) error {
 	return nil
 }
 
-// settle records that the request needs no answer any more.
+// settle records that the request is answered.
 func (l *lines) settle(id jsonrpc.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,29 +171,14 @@ func (l *lines) message(line []byte) {
 		l.refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("a line is no message of JSON-RPC 2.0: %v", err))
 		return
 	}
-	if r, ok := m.(*jsonrpc.Request); ok {
-		l.expect(r)
+	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
+		l.mu.Lock()
+		l.open[r.ID] = true
+		l.mu.Unlock()
 	}
 	select {
 	case l.incoming <- m:
 	case <-l.closed:
-	}
-}
-
-// expect records that a request needs an answer, or that the client cancelled one.
-func (l *lines) expect(r *jsonrpc.Request) {
-	var cancelled struct {
-		RequestID any `json:"requestId"`
-	}
-	switch {
-	case r.IsCall():
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.open[r.ID] = true
-	case r.Method == "notifications/cancelled" && json.Unmarshal(r.Params, &cancelled) == nil:
-		if id, err := jsonrpc.MakeID(cancelled.RequestID); err == nil {
-			l.settle(id)
-		}
 	}
 }
 
