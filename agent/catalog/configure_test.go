@@ -52,7 +52,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// careless is a source with the values of its settings in its errors.
+// careless is a source that repeats its settings in errors.
 type careless struct{ sdk.SourceBase }
 
 func (careless) Parameters() sdk.Parameters {
