@@ -26,9 +26,14 @@ func TestPage(t *testing.T) {
 		"CREATE TABLE customers (id int PRIMARY KEY); ALTER TABLE orders OWNER TO shop_owner; ALTER TABLE customers " +
 		"OWNER TO shop_owner; INSERT INTO orders VALUES (1)")
 	blocks := page.Blocks(t, readme, "sql")
-	if len(blocks) != 2 {
-		t.Fatalf("the page has %d blocks of SQL, and two are known here", len(blocks))
+	if len(blocks) != 3 {
+		t.Fatalf("the page has %d blocks of SQL, and three are known here", len(blocks))
 	}
+	// The third block publishes some columns, and some rows.
+	w.exec("CREATE SCHEMA parts; CREATE TABLE parts.orders (id int, region text, PRIMARY KEY (id, region)); " +
+		"CREATE TABLE parts.customers (id int PRIMARY KEY, country text, name text)")
+	w.exec("SET search_path = parts; " + blocks[2])
+	w.exec("DROP PUBLICATION conduitpub; DROP SCHEMA parts CASCADE")
 	for i, role := range []string{"conduit", "reader"} {
 		w.exec(blocks[i])
 		if role == "reader" {
