@@ -24,7 +24,7 @@ const (
 
 // NewQueue returns a queue that sends with export.
 func NewQueue(log *slog.Logger, export func(ctx context.Context, batch []int) error) Queue {
-	return Queue{newQueue(newHealth(log, "numbers", nil), export)}
+	return Queue{newQueue(newHealth(log, "numbers", &collector{}), export)}
 }
 
 // Add adds a number.

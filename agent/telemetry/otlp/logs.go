@@ -22,7 +22,7 @@ func newRecords(c *collector, about *resource.Resource, log *slog.Logger) (*reco
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare sending logs: %w", err)
 	}
-	r := &records{queue: newQueue(newHealth(log, "logs", c.secrets()), exporter.Export), close: exporter.Shutdown}
+	r := &records{queue: newQueue(newHealth(log, "logs", c), exporter.Export), close: exporter.Shutdown}
 	r.handler = otelslog.NewHandler(scope, otelslog.WithLoggerProvider(sdklog.NewLoggerProvider(
 		sdklog.WithProcessor(recordProcessor{r.queue}), sdklog.WithResource(about),
 		sdklog.WithAttributeCountLimit(attributeLimit), sdklog.WithAttributeValueLengthLimit(valueLimit))))

@@ -33,7 +33,7 @@ func newSeries(c *collector, about *resource.Resource, interval time.Duration, l
 		return nil, fmt.Errorf("cannot prepare sending metrics: %w", err)
 	}
 	return &series{Exporter: exporter, about: about, interval: interval,
-		health: newHealth(log, "metrics", c.secrets())}, nil
+		health: newHealth(log, "metrics", c)}, nil
 }
 
 // run sends until ctx ends, and then once more.

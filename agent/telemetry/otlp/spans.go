@@ -36,7 +36,7 @@ func newSpans(c *collector, about *resource.Resource, oneIn int, log *slog.Logge
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare sending traces: %w", err)
 	}
-	s := &spans{queue: newQueue(newHealth(log, "traces", c.secrets()), exporter.ExportSpans), close: exporter.Shutdown}
+	s := &spans{queue: newQueue(newHealth(log, "traces", c), exporter.ExportSpans), close: exporter.Shutdown}
 	s.tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spanProcessor{s.queue}),
 		sdktrace.WithResource(about), sdktrace.WithSampler(sampler(oneIn)),
 		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{AttributeValueLengthLimit: valueLimit,
