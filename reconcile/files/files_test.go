@@ -469,6 +469,39 @@ func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	})
 }
 
+// TestDeletedFilesAreReportedInTime deletes all files while the files do not change any more, and reports that soon, but
+// not at once.
+func TestDeletedFilesAreReportedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		r := &files.Reconciler{Store: store, Parse: parse,
+			Watch: &watch.Watcher{Dir: filepath.Join(t.TempDir(), "none"), PollOnly: true, Poll: time.Hour}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		for _, content := range []string{"x.yaml=a:1", ""} {
+			if err := r.Take(ctx, dir(content)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  spec.DirectoryState
+		}{{9 * time.Second, spec.DirectoryOK}, {2 * time.Second, spec.DirectoryEmptied}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if got := r.Status().Directory; got.State != step.want {
+				t.Errorf("after %v more it is %+v, want %s", step.after, got, step.want)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFilesKnowWhereDeclarationsStand saves a file with another place for the same pipeline, and then a file that no
 // longer contains the declared version.
 func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
