@@ -15,11 +15,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The default interval between observations, and the number of observations after which the message of a stall may
-// change again.
 const (
+	// defaultInterval is the default interval between observations. It grows to watchShare times the duration of an
+	// observation, up to maxIntervals intervals, so that observing many pipelines takes a bounded share of a CPU.
 	defaultInterval = time.Second
-	messageEvery    = 10
+	watchShare      = 500
+	maxIntervals    = 4
+	// messageEvery is the number of intervals after which the message of a stall may change again.
+	messageEvery = 10
 )
 
 // Loop keeps the states of pipelines.
@@ -68,14 +71,17 @@ type pipeline struct {
 
 // Run observes until ctx ends, then it returns nil.
 func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(w.interval())
-	defer tick.Stop()
+	interval := w.interval()
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
+		case now := <-timer.C:
 			w.sample(ctx, now)
+			took := time.Since(now)
+			timer.Reset(min(max(interval, watchShare*took), maxIntervals*interval) - took)
 		}
 	}
 }
