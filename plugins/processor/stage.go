@@ -28,6 +28,7 @@ type stage struct {
 	unproven   int    // records to process before missing fields are reported
 	found      bool   // every field was found
 	stats      *Stats
+	end        func()             // ends its registration as running
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
 	timeLimit  template.TimeLimit // for the condition
 
@@ -320,6 +321,7 @@ func (k *worker) follow(n int, f func() error) error {
 }
 
 func (s *stage) teardown(ctx context.Context, g *guard) error {
+	s.end()
 	if g.isHung(s) {
 		return nil // the goroutine of the call ends the workers
 	}
