@@ -49,6 +49,7 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 	if tap != nil && len(w.records) > 0 {
 		tap(s.id, false, w.records)
 	}
+	accepted := len(w.records)
 	selected := s.choose(ctx, w)
 	if err := context.Cause(ctx); err != nil { // the records that choose refused are not at fault
 		return err
@@ -65,10 +66,11 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 		}
 	}
 	if len(fates) > 0 {
-		w.apply(s, fates)
+		accepted -= w.apply(s, fates)
 		clear(s.fates)
 		s.fates = s.fates[:0]
 	}
+	s.stats.Accepted.Add(uint64(accepted))
 	s.stats.Out.Add(uint64(len(w.records)))
 	if tap != nil && len(w.records) > 0 {
 		tap(s.id, true, w.records)
