@@ -30,7 +30,8 @@ type DeadLetter struct {
 	Key string `json:"key"`
 	// Error of the last refusal, without secrets. Lists shorten it.
 	Error string `json:"error"`
-	// The record stopped the pipeline. The source delivers it again when the pipeline runs.
+	// The record stopped the pipeline. The source delivers it again when the pipeline runs. Once it is settled then, the
+	// dead letter is removed.
 	Stopped bool  `json:"stopped"`
 	Edited  bool  `json:"edited"`
 	Bytes   int64 `json:"bytes"`
