@@ -35,6 +35,8 @@ type DeadLetter struct {
 	Stopped bool  `json:"stopped"`
 	Edited  bool  `json:"edited"`
 	Bytes   int64 `json:"bytes"`
+	// Beginning of the payload as one line of text. Only in lists, on request, unless the dead letter is large.
+	Excerpt string `json:"excerpt,omitempty"`
 
 	// The first and the last refusals, oldest first. Left out of lists.
 	Refusals []Refusal `json:"refusals,omitempty"`

@@ -144,7 +144,7 @@ func TestProcessorsDropAndRefuse(t *testing.T) {
 	}
 }
 
-// The last error of each processor is known without secrets, and forgotten when the pipeline no longer has the processor.
+// The last error of each processor is known without secrets, and forgotten once the pipeline has no such processor.
 func TestRefusalsOfProcessors(t *testing.T) {
 	w := newWorld(t)
 	w.spec.DeadLetterQueue.WindowSize = 0
