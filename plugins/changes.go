@@ -3,7 +3,7 @@ package plugins
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -57,8 +57,9 @@ func (h *Host) Changes() []Change {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started)) < 0
 	})
 	return all
 }

@@ -1,12 +1,10 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
+	"sort"
 
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -38,8 +36,11 @@ func (c *Catalog) processorChanges() []Change {
 				runs, r.Err), r.Started}
 		}
 	}
-	all := slices.Collect(maps.Values(byID))
-	slices.SortFunc(all, func(a, b Change) int { return cmp.Compare(a.ID, b.ID) })
+	all := make([]Change, 0, len(byID))
+	for _, change := range byID {
+		all = append(all, change)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all
 }
 
