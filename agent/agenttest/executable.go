@@ -18,7 +18,7 @@ import (
 // ExecutableVariable is an environment variable that, when set, makes the test binary the connector with that name.
 const ExecutableVariable = "CONDUIT_TEST_PLUGIN"
 
-// ReleaseVariable is an environment variable that, when set, is the version of that connector if it is a built-in one.
+// ReleaseVariable is an environment variable that, when set, gives that connector another version if it is built in.
 const ReleaseVariable = "CONDUIT_TEST_PLUGIN_VERSION"
 
 // ServeExecutable runs a connector if an agent started the test binary through a file that Install wrote, and returns

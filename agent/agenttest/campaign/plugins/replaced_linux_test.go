@@ -79,7 +79,7 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 }
 
-// TestANewerPluginIsUsedAfterARestart installs a newer version of an executable in a file of its own. The agent reports
+// TestANewerPluginIsUsedAfterARestart installs a newer version of an executable in another file. The agent reports
 // that, and again when the newer one is removed after a restart of the pipeline.
 func TestANewerPluginIsUsedAfterARestart(t *testing.T) {
 	dir := agenttest.NewDir(t)
