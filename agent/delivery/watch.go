@@ -152,7 +152,7 @@ func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Durat
 // observe records the state of a pipeline and its stages.
 func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	o := &p.observed
-	run, stats := w.Runs.Pipeline(s.PipelineID)
+	run, counts := w.Runs.Pipeline(s.PipelineID)
 	if s.Stall != o.State.Stall && s.Stall != nil && s.Stall.Failed && s.Stall.Restart.IsZero() {
 		p.failed(now)
 	}
@@ -172,26 +172,29 @@ func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 		o.Unplaced = now
 	}
 	if run == nil || run != p.run {
-		p.begin(s, stats)
+		p.begin(s, counts)
 		p.run = run
 	}
 	if o.Stages = nil; run == nil {
-		p.recount(stats)
+		p.recount(counts)
 		return
 	}
 	w.stages = run.Stages(w.stages[:0])
 	found := 0
 	for i := range w.stages {
 		m := &w.stages[i]
-		p.note(now, found, m, run.Declared, stats)
+		p.note(now, found, m, run.Declared, counts)
 		found++
 	}
 	w.Runs.EachProcessor(s.PipelineID, func(id string, stats *processor.Stats) {
-		m := &measure.Stage{ID: id, Passed: stats.In.Load()}
+		m := &measure.Stage{ID: id, Passed: stats.Accepted.Load()}
+		if counts != nil {
+			m.Refusal = counts.Refusals(id).Get()
+		}
 		if call := stats.Current.Load(); call != 0 {
 			m.Doing, m.Outstanding, m.Acked = measure.Processing, 1, call
 		}
-		p.note(now, found, m, run.Declared, nil)
+		p.note(now, found, m, run.Declared, counts)
 		found++
 	})
 	p.stages = p.stages[:found]
@@ -275,6 +278,7 @@ func clearReports(stats *measure.Pipeline, kind spec.StageKind, id string) {
 	case spec.StageDestination:
 		c = stats.Destination(id)
 	case spec.StageProcessor:
+		stats.Refusals(id).Clear()
 		return
 	}
 	c.Reports.Clear()
