@@ -143,7 +143,7 @@ func (c *checker) command(n *parse.CommandNode, dot reflect.Type, piped bool) re
 	return c.operand(n.Args[0], dot, arguments)
 }
 
-// operand returns the type of an operand, or of a call of it.
+// operand returns the type of the value of n, or of the result when n is called with arguments.
 func (c *checker) operand(n parse.Node, dot reflect.Type, arguments int) reflect.Type {
 	switch n := n.(type) {
 	case *parse.IdentifierNode:

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/texts"
 )
 
-// fault is an error in a template, or of its execution, at a place in its text.
+// fault is an error at a place in the text of a template, found before or during an execution.
 type fault struct {
 	line, column int    // from 1, column in bytes; 0: unknown
 	expression   string // at the place; empty: unknown
