@@ -97,6 +97,11 @@ func (e *examination) all(ctx context.Context) {
 	}
 	e.config = c
 	e.catalog = e.Catalog(c, slog.New(slog.DiscardHandler))
+	if err := misplaced(c); err != nil { // the other checks would be about files that the agent does not use
+		e.add("settings", Error, "", "%v", err)
+		e.clock()
+		return
+	}
 	e.add("settings", OK, "", "valid")
 	e.pipelines(ctx)
 	e.plugins(ctx)

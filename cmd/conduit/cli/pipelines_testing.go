@@ -77,7 +77,7 @@ func processorRegistry(ctx context.Context, p *Program, c config.Config) *proces
 	return p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx)
 }
 
-// testFiles returns the test files at paths, and adds what it does not return to the report.
+// testFiles returns the test files at paths. It adds untested pipelines, and tests in subdirectories, to the report.
 func (r *testReport) testFiles(c config.Config, paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
