@@ -97,16 +97,16 @@ func (e *examination) all(ctx context.Context) {
 	}
 	e.config = c
 	e.catalog = e.Catalog(c, slog.New(slog.DiscardHandler))
-	if err := misplaced(c); err != nil { // the other checks would be about files that the agent does not use
-		e.add("settings", Error, "", "%v", err)
-		e.clock()
-		return
+	if err := misplaced(c); err != nil { // the files here are not those of the agent
+		e.add("settings", Warning, "", "%v", err)
+	} else {
+		e.add("settings", OK, "", "valid")
+		e.pipelines(ctx)
+		e.plugins(ctx)
+		e.state(ctx)
 	}
-	e.add("settings", OK, "", "valid")
-	e.pipelines(ctx)
-	e.plugins(ctx)
-	e.state(ctx)
 	e.permissions()
+	e.certificate(time.Now())
 	e.notifications()
 	e.telemetry(ctx)
 	e.findings = append(e.findings, examineCluster(ctx, e.config.Cluster, e.Parts.Cluster))
