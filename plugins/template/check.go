@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"text/template/parse"
+
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // builtins are the functions of text/template that allFunctions does not replace, with their least and most arguments;
@@ -93,6 +95,9 @@ func (c *checker) list(l *parse.ListNode, dot reflect.Type) {
 			var inner reflect.Type
 			if n.Pipe != nil {
 				inner = c.pipe(n.Pipe, dot)
+			}
+			if c.trees[n.Name] == nil {
+				c.fail(n, fmt.Errorf("there is no template %q%s", n.Name, texts.Hint(n.Name, keys(c.trees))))
 			}
 			c.template(n.Name, inner)
 		}

@@ -43,6 +43,8 @@ func TestTemplatesThatAlwaysFail(t *testing.T) {
 		`{{ define "x" }}{{ $.key }}{{ end }}{{ template "x" . }}`: `a record has no "key"`,
 		`{{ define "x" }}{{ toJSON . }}{{ end }}`:                  `there is no function "toJSON"`,
 		`{{ block "x" . }}{{ .key }}{{ end }}`:                     `a record has no "key"`,
+		`{{ template "row" . }}`:                                   `there is no template "row"`,
+		`{{ define "row" }}{{ end }}{{ template "rom" . }}`:        `there is no template "rom"; did you mean "row"?`,
 		`{{ and false (.Foo) }}`:                                   `a record has no "Foo"`,
 		`{{ eq (toString .Key).x 1 }}`:                             `a text has no field "x"`,
 		`{{ toJson }}`:                                             `toJson has 0 arguments, but takes 1`,
@@ -92,6 +94,9 @@ func TestTemplatesThatMayFail(t *testing.T) {
 		`{{ printf "%s" .Key }}{{ print }}{{ .Key | default "x" | quote }}{{ "x" | printf "%s-%s" "y" }}`,
 		`{{ .Metadata.GetCreatedAt.Format "2006" }}{{ nil | default "x" }}{{ ternary "a" "b" true }}`,
 		`{{/* a comment */}}{{ true }}`,
+		`{{ define "empty" }}{{ end }}{{ template "empty" }}{{ block "b" .Key }}{{ .x }}{{ end }}`,
+		`{{ if .Key }}{{ else if $x := .Payload }}{{ $x.After }}{{ else }}{{ .Key }}{{ end }}`,
+		`{{ with .Key }}{{ .x }}{{ else with .Payload }}{{ .After }}{{ else }}{{ .Key }}{{ end }}`,
 	} {
 		if _, err := template.Parse(text, template.Strict); err != nil {
 			t.Errorf("%s: %v", text, err)
