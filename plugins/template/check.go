@@ -177,18 +177,15 @@ func (c *checker) call(n *parse.IdentifierNode, arguments int) reflect.Type {
 	if f == nil && c.path && n.Ident == strftimeName {
 		f = (*machine)(nil).strftime
 	}
-	least, most, known := 0, 0, f != nil
+	limits, known := builtins[n.Ident]
+	least, most := limits[0], limits[1]
 	var result reflect.Type
-	if known {
+	if f != nil {
 		t := reflect.TypeOf(f)
 		if least, most = t.NumIn(), t.NumIn(); t.IsVariadic() {
 			least, most = least-1, -1
 		}
-		result = t.Out(0)
-	} else {
-		var limits [2]int
-		limits, known = builtins[n.Ident]
-		least, most = limits[0], limits[1]
+		result, known = t.Out(0), true
 	}
 	switch {
 	case !known:
