@@ -9,6 +9,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -72,7 +74,7 @@ func TestUnverifiableCertificates(t *testing.T) {
 			certificate := issued(t, &c.template, c.selfSigned)
 			server := httptest.NewUnstartedServer(http.NotFoundHandler())
 			server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
-			server.Config.ErrorLog = nil
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
 			server.StartTLS()
 			t.Cleanup(server.Close)
 			dir := t.TempDir()
