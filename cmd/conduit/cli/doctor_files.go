@@ -24,8 +24,8 @@ func (e *examination) pipelines(ctx context.Context) {
 	files, err := planner.FilesAt(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.add("pipeline files", Error, "run this command in the directory of the agent, or give its --config.path; "+
-			"'conduit init' creates the directory for a new agent", "directory %s does not exist", absolute(dir))
+		e.add("pipeline files", Error, "run 'conduit init' to create the directory for a new agent; for an agent that "+
+			"exists, run doctor in its working directory", "directory %s does not exist", absolute(dir))
 		return
 	case err != nil:
 		e.add("pipeline files", Error, "give the agent's user read access", "%v", err)
