@@ -8,7 +8,8 @@ import "embed"
 //go:embed example/README.md example/python/README.md sdk/README.md
 var Documentation embed.FS
 
-// PythonExample has a connector in Python, and the messages of the protocol. 'conduit plugins init --python' writes them.
+// PythonExample has a connector in Python, and the messages of the protocol. 'conduit plugins init --python' writes
+// them.
 //
 //go:embed example/python/connector.py wire/proto/*/*/*.proto
 var PythonExample embed.FS

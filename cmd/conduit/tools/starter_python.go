@@ -16,8 +16,8 @@ const (
 	protoDir  = "wire/proto"
 )
 
-// WritePython writes a connector in Python with this name, the messages of the protocol, and a README to dir. It creates
-// dir if necessary, and overwrites nothing.
+// WritePython writes a connector in Python with this name, the messages of the protocol, and a README to dir. It
+// creates dir if necessary, and overwrites nothing.
 func WritePython(dir, name string) error {
 	files, err := pythonFiles(name)
 	if err != nil {

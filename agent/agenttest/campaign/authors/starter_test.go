@@ -57,8 +57,8 @@ func TestBuildProcessor(t *testing.T) {
 	}
 }
 
-// TestTidyStarters checks that the tests of a new plugin pass before and after 'go mod tidy', and that tools can list its
-// modules. A connector is tidy as it is written.
+// TestTidyStarters checks that the tests of a new plugin pass before and after 'go mod tidy', and that tools can list
+// its modules. A connector is tidy as it is written.
 func TestTidyStarters(t *testing.T) {
 	for _, kind := range []tools.PluginKind{tools.ConnectorPlugin, tools.ProcessorPlugin} {
 		dir := filepath.Join(t.TempDir(), "mine")
