@@ -43,7 +43,7 @@ type Server struct {
 	// CleanUp is called after the connector was removed from its pipeline: if it was ever started, LifecycleOnDeleted
 	// is called; then its state and position are forgotten.
 	CleanUp func(ctx context.Context, connectorID string) error
-	// PluginChanges returns the changes of the executables that connectors run from, by connector.
+	// PluginChanges returns the connectors and processors that a restart would start differently, or not at all.
 	PluginChanges func() []spec.PluginChange
 	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
 	Ready func(ctx context.Context) error

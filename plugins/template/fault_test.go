@@ -112,7 +112,7 @@ func TestErrorsOfExecutions(t *testing.T) {
 	for text, want := range map[string]string{
 		"\n {{ .Key.id }}": `at line 2, column 9 of the template (.Key.id): "id" cannot be read of raw data: make ` +
 			`fields of it before, such as with the processor json.decode`,
-		`{{ .Payload.Before.x }}`:           `no .Payload.Before: where it may be missing, write {{ with .Payload.Before }}{{`,
+		`{{ .Payload.Before.x }}`:           `no .Payload.Before: where it may be missing, write {{ with .Payload.Be`,
 		`{{ .Payload.After.non }}`:          `there is no field "non"; did you mean "none"?; where it may be missing`,
 		`{{ .Payload.After.n.y }}`:          `there is no field "y"; did`,
 		`{{ .Payload.After.none.x }}`:       `the record has no .Payload.After.none:`,
