@@ -59,22 +59,24 @@ func contains(path string, field *regexp.Regexp) bool {
 	return (err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && field.Match(head[:n])
 }
 
-// printBelow notes files in subdirectories, and how the command reads them.
+// printBelow notes files in subdirectories, and how the command reads them, or, for an empty command, the agent.
 func printBelow(p *Program, command string, paths []string) {
 	if len(paths) == 0 {
 		return
 	}
-	var directories []string
-	for _, path := range paths {
-		directories = append(directories, filepath.Dir(path))
-	}
-	slices.Sort(directories)
-	what := "1 file in a subdirectory is not read"
+	what, remedy := "1 file in a subdirectory is not read", "move it into the directory itself"
 	if n := len(paths); n > 1 {
-		what = fmt.Sprintf("%d files in subdirectories are not read", n)
+		what, remedy = fmt.Sprintf("%d files in subdirectories are not read", n), "move them into the directory itself"
 	}
-	fmt.Fprintf(p.Stdout, "%s: %s; name each directory: conduit pipelines %s %s\n", what, some(paths, ", "), command,
-		some(slices.Compact(directories), " "))
+	if command != "" {
+		var directories []string
+		for _, path := range paths {
+			directories = append(directories, filepath.Dir(path))
+		}
+		slices.Sort(directories)
+		remedy = "name each directory: conduit pipelines " + command + " " + some(slices.Compact(directories), " ")
+	}
+	fmt.Fprintf(p.Stdout, "%s: %s; %s\n", what, some(paths, ", "), remedy)
 }
 
 // some joins the first of all texts.
