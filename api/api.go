@@ -205,11 +205,24 @@ type Stats struct {
 	Panics   uint64            // requests that ended in a panic
 	Sessions map[string]int    // inspector sessions by connector
 	Dropped  map[string]uint64 // records not shown by inspectors, by connector
+	Expiry   time.Time         // of the certificate that new connections get; zero: there is none
 }
 
 // Stats returns the current counters.
 func (s *Server) Stats() Stats {
 	s.init()
 	sessions, dropped := s.inspector.Stats()
-	return Stats{Panics: s.guard.Panics(), Sessions: sessions, Dropped: dropped}
+	return Stats{Panics: s.guard.Panics(), Sessions: sessions, Dropped: dropped, Expiry: s.expiry()}
+}
+
+// expiry returns when the certificate in use expires, zero if there is none.
+func (s *Server) expiry() time.Time {
+	c := s.TLS
+	if c != nil && c.GetConfigForClient != nil {
+		c, _ = c.GetConfigForClient(&tls.ClientHelloInfo{})
+	}
+	if c == nil || len(c.Certificates) == 0 || c.Certificates[0].Leaf == nil {
+		return time.Time{}
+	}
+	return c.Certificates[0].Leaf.NotAfter
 }
