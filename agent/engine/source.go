@@ -58,7 +58,7 @@ type sourceRun struct {
 	finished bool    // guarded by mu: reading has ended
 	drained  bool    // guarded by mu: destinations have settled all records that they will get
 	blocked  bool    // guarded by mu: it had no space in the window at the last check
-	// guarded by mu: what to call when a returning record is committed, by its position
+	// guarded by mu: functions to call when a returning record is committed, by its position
 	returning map[string][]func()
 
 	acking  atomic.Bool   // a call of Ack has not returned

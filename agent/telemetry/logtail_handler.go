@@ -32,7 +32,7 @@ type logTailHandler struct {
 	ready atomic.Pointer[preparedLogHandler]
 }
 
-// preparedLogHandler is what a logTailHandler needs for a line.
+// preparedLogHandler has the parts of a logTailHandler that a line needs.
 type preparedLogHandler struct {
 	next  slog.Handler
 	id    string // id of the owner, "" if only the attributes of a line name it
@@ -40,7 +40,7 @@ type preparedLogHandler struct {
 	group string
 }
 
-// prepared returns what h needs for a line. Concurrent calls may prepare it twice.
+// prepared returns the parts of h that a line needs. Concurrent calls may prepare it twice.
 func (h *logTailHandler) prepared() *preparedLogHandler {
 	if p := h.ready.Load(); p != nil {
 		return p

@@ -55,7 +55,7 @@ func TestLinesBelongToPipelines(t *testing.T) {
 	}
 }
 
-// A handler with attributes or a group passes on what it was made with, whenever its parent gets a line.
+// A handler passes on its attributes and groups, whenever its parent gets a line.
 func TestHandlersArePreparedByTheirFirstLine(t *testing.T) {
 	var out bytes.Buffer
 	lines := &telemetry.LogTail{}
