@@ -212,6 +212,9 @@ func (d *dialect) Rows(columns int) int { return max(1, min(500, 65535/max(1, co
 // Begin implements sqlsink.Dialect.
 func (d *dialect) Begin() string { return "START TRANSACTION" }
 
+// InPlace implements sqlsink.Dialect.
+func (d *dialect) InPlace() error { return nil }
+
 // Positions implements sqlsink.Dialect. Ids are ASCII, because a key has at most 767 bytes in MySQL 5.6.
 func (d *dialect) Positions() string {
 	return "(connector VARCHAR(400) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, batch BIGINT NOT NULL, hashes " +

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := s.Check(ctx); err != nil {
 		return err
 	}
-	return d.Use(ctx, &sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
+	return d.Use(ctx, &sqlsink.DB{Dialect: &dialect{settings: s}, Positions: s.PositionTable}, s.tableSettings)
 }
 
 // forget removes the connector from the table of positions, if that table exists.
@@ -63,12 +64,15 @@ func forget(ctx context.Context, given map[string]string) error {
 		return nil
 	}
 	s.Setup = ""
-	db := &sqlsink.DB{Dialect: &dialect{s}, Positions: s.PositionTable}
+	db := &sqlsink.DB{Dialect: &dialect{settings: s}, Positions: s.PositionTable}
 	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
 }
 
 // dialect implements sqlsink.Dialect.
-type dialect struct{ settings destinationSettings }
+type dialect struct {
+	settings destinationSettings
+	file     os.FileInfo // of the open database
+}
 
 // Open implements sqlsink.Dialect.
 func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
@@ -76,11 +80,23 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.setUp(ctx, db); err != nil {
+	if d.file, err = os.Stat(d.settings.Path); err == nil {
+		err = d.setUp(ctx, db)
+	}
+	if err != nil {
 		_ = db.Close()
 		return nil, err
 	}
 	return db, nil
+}
+
+// InPlace implements sqlsink.Dialect. SQLite goes on with a removed file, whose content is lost with the connection.
+func (d *dialect) InPlace() error {
+	now, err := os.Stat(d.settings.Path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, d.file) {
+		return fmt.Errorf("the database %s: %w", d.settings.Path, errMoved)
+	}
+	return nil
 }
 
 // setUp runs the SQL of the settings, and checks that the table is writable, unless its name is a template.

@@ -144,11 +144,14 @@ func setupDatabase(ctx context.Context, db *sql.DB, text string, timeout time.Du
 // Quote returns name as a quoted SQL identifier.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
+// errMoved is the error when the path leads to another file than the open one, or to none.
+var errMoved = errors.New("the file was removed or replaced while it was open")
+
 // Transient reports whether err concerns the file or its disk rather than the content, so that a retry may help.
 func Transient(err error) bool {
 	var e sqlite3.Error
 	if !errors.As(err, &e) {
-		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, driver.ErrBadConn)
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, errMoved)
 	}
 	switch e.Code {
 	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrFull,

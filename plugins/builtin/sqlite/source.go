@@ -243,7 +243,7 @@ func (s *Source) run(ctx context.Context) {
 	common.Repeat(ctx, func(works func()) error {
 		return s.session(ctx, func() { works(); s.monitor.set(func() { s.monitor.lost = "" }) })
 	}, func(err error) bool {
-		if !Transient(err) && !errors.Is(err, errReplaced) {
+		if !Transient(err) {
 			s.Fail(ctx, err)
 			return false
 		}
@@ -253,8 +253,6 @@ func (s *Source) run(ctx context.Context) {
 		return true
 	})
 }
-
-var errReplaced = errors.New("the file was replaced")
 
 // session reads until an error occurs.
 func (s *Source) session(ctx context.Context, works func()) error {
@@ -314,7 +312,7 @@ func (s *Source) inspect(ctx context.Context) (version int64, err error) {
 	}
 	if info, err := os.Stat(s.settings.Path); err != nil || !os.SameFile(info, s.info) {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			err = errReplaced
+			err = errMoved
 		}
 		return 0, err
 	}

@@ -21,7 +21,7 @@ type Table[C any] struct {
 }
 
 // rereadPause is the shortest time between two lookups of the columns of a table for a field that has none.
-const rereadPause = 2 * time.Second
+const rereadPause = 100 * time.Millisecond
 
 // columnsOf returns the sorted names of the fields. Each must have a column.
 func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, error) {

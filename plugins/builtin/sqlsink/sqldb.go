@@ -38,6 +38,9 @@ type Dialect interface {
 	Refused(err error) bool
 	// Missing reports whether err says that a table does not exist.
 	Missing(err error) bool
+	// InPlace returns an error if Open would now open another database than the last time: its file was removed or
+	// replaced. That error is Transient.
+	InPlace() error
 }
 
 // Description describes a table.
@@ -70,7 +73,10 @@ type (
 // Connect implements sqlsink.Database.
 func (d *DB) Connect(ctx context.Context, ledger *Ledger) (err error) {
 	if d.conn != nil {
-		return nil
+		if d.Dialect.InPlace() == nil {
+			return nil
+		}
+		d.Disconnect()
 	}
 	if d.db, err = d.Dialect.Open(ctx); err != nil {
 		return err
@@ -192,7 +198,7 @@ func (d *DB) Commit(ctx context.Context, groups [][]*change, ledger *Ledger, has
 	}
 	if err == nil {
 		if err = d.execute(ctx, "COMMIT"); err == nil {
-			return nil
+			return d.Dialect.InPlace() // otherwise the records may be in no file
 		}
 		err = fmt.Errorf("cannot commit: %w", err)
 	}
