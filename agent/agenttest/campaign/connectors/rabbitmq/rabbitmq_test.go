@@ -1,0 +1,374 @@
+// Package rabbitmq_test runs the connector rabbitmq with a real node.
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	client "github.com/rabbitmq/amqp091-go"
+
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/load"
+	"github.com/conduit-agent/conduit/agent/agenttest/campaign/server"
+	"github.com/conduit-agent/conduit/plugins/builtin/rabbitmq"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/network"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// system is a node with the bare client.
+type system struct {
+	*server.RabbitMQ
+	ch *client.Channel
+}
+
+func start(t testing.TB, queues ...string) *system {
+	t.Helper()
+	s := &system{RabbitMQ: server.StartRabbitMQ(t, "word", queues)}
+	c, err := client.Dial("amqp://test:test@" + s.Addr)
+	if err == nil {
+		s.ch, err = c.Channel()
+	}
+	if err == nil {
+		err = s.ch.Confirm(false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return s
+}
+
+// publish returns when the node has confirmed the messages.
+func (s *system) publish(t testing.TB, queue string, payloads ...string) {
+	t.Helper()
+	for _, p := range payloads {
+		one, err := s.ch.PublishWithDeferredConfirm("", queue, true, false, client.Publishing{Body: []byte(p),
+			DeliveryMode: client.Persistent, CorrelationId: "c", Headers: client.Table{"tenant": "acme",
+				"list": []any{int32(1), "b"}}})
+		if err != nil || !one.Wait() {
+			t.Fatalf("cannot publish %q: %v", p, err)
+		}
+	}
+}
+
+// left returns the messages that a queue has, and removes them.
+func (s *system) left(t testing.TB, queue string) (all []client.Delivery) {
+	t.Helper()
+	for {
+		m, ok, err := s.ch.Get(queue, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return all
+		}
+		all = append(all, m)
+	}
+}
+
+func (s *system) settings(more ...string) map[string]string {
+	all := map[string]string{"url": s.URL(), "auth.username": "conduit", "auth.password": "word", "timeout": "5s",
+		"heartbeat": "2s"}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+func source(t testing.TB, set map[string]string, pos record.Position) *rabbitmq.Source {
+	t.Helper()
+	return plugintest.OpenSource(t, &rabbitmq.Source{}, set, pos)
+}
+
+func read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %q: %v", text(all), err)
+		}
+		all = append(all, records...)
+	}
+	return all
+}
+
+func text(records []record.Record) string {
+	var all []string
+	for i := range records {
+		raw, _ := records[i].After.Raw()
+		all = append(all, string(raw))
+	}
+	return strings.Join(all, " ")
+}
+
+func ack(t testing.TB, s sdk.Source, n int) {
+	t.Helper()
+	if err := s.Ack(t.Context(), make([]record.Position, n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(t testing.TB, got []record.Record, want string) {
+	t.Helper()
+	if text(got) != want {
+		t.Errorf("got %s, want %s", text(got), want)
+	}
+}
+
+// TestQueue reads in order, and again what is not acknowledged.
+func TestQueue(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "classic", "quorum:quorum")
+	for _, queue := range []string{"classic", "quorum"} {
+		s.publish(t, queue, "1", "2", "3", "4")
+		src := source(t, s.settings("queue", queue), nil)
+		records := read(t, src, 4)
+		want(t, records, "1 2 3 4")
+		md := records[0].Metadata
+		if md.Get(record.KeyCollection) != queue || md.Get("rabbitmq.routingKey") != queue ||
+			md.Get("rabbitmq.header.tenant") != "acme" || md.Get("rabbitmq.header.list") != `[1,"b"]` ||
+			md.Get("rabbitmq.correlationID") != "c" || md.Get("rabbitmq.redelivered") != "" {
+			t.Errorf("metadata is %v", md)
+		}
+		ack(t, src, 2)
+		if err := src.Teardown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		src = source(t, s.settings("queue", queue), records[1].Position)
+		records = read(t, src, 2)
+		want(t, records, "3 4")
+		if records[0].Metadata.Get("rabbitmq.redelivered") != "true" {
+			t.Errorf("metadata is %v", records[0].Metadata)
+		}
+		ack(t, src, 2)
+		if err := src.Teardown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := s.left(t, queue); len(left) > 0 {
+			t.Errorf("%s has %d messages", queue, len(left))
+		}
+	}
+}
+
+// TestStream resumes after the position, and recognizes a recreated stream.
+func TestStream(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "stream:stream")
+	set := func(more ...string) map[string]string {
+		return s.settings(append([]string{"queue", "stream", "type", "stream"}, more...)...)
+	}
+	s.publish(t, "stream", "1", "2", "3")
+	src := source(t, set(), nil)
+	records := read(t, src, 3)
+	want(t, records, "1 2 3")
+	if records[2].Metadata.Get("rabbitmq.offset") != "2" {
+		t.Errorf("metadata is %v", records[2].Metadata)
+	}
+	_ = src.Teardown(t.Context())
+	s.publish(t, "stream", "4")
+	src = source(t, set(), records[1].Position)
+	want(t, read(t, src, 2), "3 4")
+	_ = src.Teardown(t.Context())
+	if _, err := s.ch.QueueDelete("stream", false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ch.QueueDeclare("stream", true, false, false, false,
+		client.Table{"x-queue-type": "stream"}); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(t, "stream", "a", "b", "c")
+	src = source(t, set(), records[1].Position)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if _, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), "was recreated") {
+		t.Errorf("got %v", err)
+	}
+	_ = src.Teardown(t.Context())
+	src = source(t, set("gap", "continue"), records[1].Position)
+	want(t, read(t, src, 3), "a b c")
+}
+
+// TestReconnects loses nothing, and keeps the order, when connections are lost. From a stream nothing comes twice.
+func TestReconnects(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "stream:stream", "quorum:quorum")
+	for _, queue := range []string{"stream", "quorum"} {
+		proxy := network.NewProxy(t, s.Addr)
+		src := source(t, s.settings("url", "amqp://"+proxy.Addr(), "queue", queue, "type", queue), nil)
+		var all []string
+		for i := range 4 {
+			s.publish(t, queue, fmt.Sprint(2*i), fmt.Sprint(2*i+1))
+			records := read(t, src, 1)
+			for len(records) == 1 && queue == "stream" {
+				records = append(records, read(t, src, 1)...)
+			}
+			all = append(all, strings.Fields(text(records))...)
+			proxy.Cut()
+		}
+		s.publish(t, queue, "8")
+		for all[len(all)-1] != "8" {
+			records := read(t, src, 1)
+			all = append(all, strings.Fields(text(records))...)
+			ack(t, src, len(records))
+		}
+		next := 0
+		for i, one := range all { // each number first comes in order
+			var n int
+			if _, err := fmt.Sscan(one, &n); err != nil || n > next || queue == "stream" && n != i {
+				t.Fatalf("%s: %v", queue, all)
+			}
+			next = max(next, n+1)
+		}
+		_ = src.Teardown(t.Context())
+	}
+}
+
+func records(payloads ...string) (all []record.Record) {
+	for i, p := range payloads {
+		r := record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate,
+			After: record.Raw([]byte(p))}
+		r.Metadata.Set("rabbitmq.header.tenant", "acme")
+		r.Metadata.Set("key", p)
+		all = append(all, r)
+	}
+	return all
+}
+
+// TestDestination publishes, refuses an unroutable record without a loss or a repetition of the others, and refuses a
+// record whose exchange does not exist.
+func TestDestination(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "a", "b")
+	d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:a", s.settings("routingKey",
+		"{{ .Metadata.key }}", "headers", "true"))
+	all := records("a", "b", "none", "a", "b")
+	n, err := d.Write(ctx, all)
+	if n != 2 || err == nil || !strings.Contains(err.Error(), "has no queue for routing key \"none\"") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if n, err := d.Write(ctx, all[3:]); n != 2 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	for _, queue := range []string{"a", "b"} {
+		left := s.left(t, queue)
+		if len(left) != 2 || left[0].MessageId == left[1].MessageId || left[0].DeliveryMode != client.Persistent ||
+			left[0].Headers["tenant"] != "acme" {
+			t.Errorf("%s has %v", queue, left)
+		}
+	}
+	d, ctx = plugintest.OpenDestination(t, rabbitmq.Connector(), "p:b", s.settings("routingKey", "a", "exchange",
+		"{{ if eq .Metadata.key \"x\" }}missing{{ end }}"))
+	all = records("1", "2", "x", "3")
+	n, err = d.Write(ctx, all)
+	if n != 2 || err == nil || !strings.Contains(err.Error(), "exchange \"missing\" does not exist") ||
+		errors.As(err, new(interface{ Lost() bool })) {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+}
+
+// TestErrors checks that errors of settings and servers have a remedy.
+func TestErrors(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "q", "s:stream")
+	s.publish(t, "s", "1")
+	for wanted, set := range map[string]map[string]string{
+		"check auth.username and auth.password": s.settings("queue", "q", "auth.password", "wrong"),
+		"check vhost":                           s.settings("queue", "q", "vhost", "empty"),
+		"create the queue":                      s.settings("queue", "missing"),
+		"other arguments":                       s.settings("queue", "q", "declare", "true"),
+		"set type to":                           s.settings("queue", "s", "type", "classic", "declare", "false"),
+		"does not speak TLS": s.settings("queue", "q", "url", "amqps://"+s.Addr,
+			"tls.insecureSkipVerify", "true"),
+	} {
+		src := source(t, set, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+		if strings.Contains(wanted, "TLS") { // the server may be restarted with TLS
+			wait.For(t, wanted, func() bool { return strings.Contains(src.Progress().Warning, wanted) })
+		} else if _, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("got %v, want %s", err, wanted)
+		}
+		cancel()
+		_ = src.Teardown(t.Context())
+	}
+}
+
+// TestBlocked waits while the node is out of memory, for longer than its timeouts.
+func TestBlocked(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := &system{RabbitMQ: server.StartRabbitMQ(t, "word", []string{"q"}, "vm_memory_high_watermark.absolute = 1")}
+	var d rabbitmq.Destination
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := make(chan struct{})
+	ctx = sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:d", Logger: slog.New(slog.NewTextHandler(writes(func(p []byte) {
+		if strings.Contains(string(p), "does not accept messages for now") {
+			close(waits)
+		}
+	}), nil))})
+	set := d.Parameters().ApplyDefaults(s.settings("routingKey", "q", "retry.timeout", "0s"))
+	if err := errors.Join(d.Configure(ctx, set), d.Open(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Teardown(context.WithoutCancel(ctx)) }()
+	go func() {
+		<-waits
+		cancel()
+	}()
+	if n, err := d.Write(ctx, records("1")); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+}
+
+// writes is a writer that calls a function.
+type writes func([]byte)
+
+// Write implements io.Writer.
+func (w writes) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
+
+// TestContract runs the checks of the contract.
+func TestContract(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s, n := start(t), 0
+	queue := func(t testing.TB) (map[string]string, string) {
+		n++
+		name := fmt.Sprint("contract", n)
+		if _, err := s.ch.QueueDeclare(name, true, false, false, false,
+			client.Table{"x-queue-type": "quorum"}); err != nil {
+			t.Fatal(err)
+		}
+		return s.settings(), name
+	}
+	plugintest.Run(t, plugintest.Target{Connector: rabbitmq.Connector(), Timeout: 10 * time.Second,
+		Source: func(t testing.TB, n int) map[string]string {
+			set, name := queue(t)
+			for i := range n {
+				s.publish(t, name, fmt.Sprint(i))
+			}
+			set["queue"] = name
+			return set
+		},
+		Destination: func(t testing.TB) map[string]string {
+			set, name := queue(t)
+			set["routingKey"], set["sdk.record.format"] = name, "template"
+			set["sdk.record.format.options"] = `{{ with .Payload.After }}{{ printf "%s" . }}{{ end }}`
+			return set
+		},
+		Written: func(t testing.TB, set map[string]string) (all []string) {
+			for _, m := range s.left(t, set["routingKey"]) {
+				all = append(all, string(m.Body))
+			}
+			return all
+		}})
+}
