@@ -67,9 +67,9 @@ func serve(t *testing.T, reply func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-func write(ctx context.Context, addr string) error {
+func write(ctx context.Context, addr, timeout string) error {
 	var d rabbitmq.Destination
-	set := map[string]string{"url": "amqp://" + addr, "routingKey": "q", "timeout": "1h", "retry.timeout": "0s"}
+	set := map[string]string{"url": "amqp://" + addr, "routingKey": "q", "timeout": timeout, "retry.timeout": "0s"}
 	if err := errors.Join(d.Configure(ctx, d.Parameters().ApplyDefaults(set)), d.Open(ctx)); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func TestConnectingEndsWithItsContext(t *testing.T) {
 		cancel()
 		_, _ = io.Copy(io.Discard, c)
 	})
-	if err := write(ctx, addr); !errors.Is(err, context.Canceled) {
+	if err := write(ctx, addr, "1h"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestOtherProtocols(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, c)
 		})
-		if err := write(t.Context(), addr); err == nil || !strings.Contains(err.Error(), wanted) {
+		if err := write(t.Context(), addr, "5s"); err == nil || !strings.Contains(err.Error(), wanted) {
 			t.Errorf("got %v, want %s", err, wanted)
 		}
 	}
