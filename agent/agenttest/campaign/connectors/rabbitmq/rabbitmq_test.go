@@ -124,7 +124,7 @@ func want(t testing.TB, got []record.Record, want string) {
 	}
 }
 
-// TestQueue reads in order, and again what is not acknowledged.
+// TestQueue reads messages in order, and unacknowledged messages again.
 func TestQueue(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t, "classic", "quorum:quorum")
