@@ -278,14 +278,12 @@ func TestDestination(t *testing.T) {
 // TestErrors checks that errors of settings and servers have a remedy.
 func TestErrors(t *testing.T) {
 	load.Parallel(t, load.Server)
-	s := start(t, "q", "s:stream")
-	s.publish(t, "s", "1")
+	s := start(t, "q")
 	for wanted, set := range map[string]map[string]string{
 		"check auth.username and auth.password": s.settings("queue", "q", "auth.password", "wrong"),
 		"check vhost":                           s.settings("queue", "q", "vhost", "empty"),
 		"create the queue":                      s.settings("queue", "missing"),
 		"other arguments":                       s.settings("queue", "q", "declare", "true"),
-		"set type to":                           s.settings("queue", "s", "type", "classic", "declare", "false"),
 		"does not speak TLS": s.settings("queue", "q", "url", "amqps://"+s.Addr,
 			"tls.insecureSkipVerify", "true"),
 	} {
