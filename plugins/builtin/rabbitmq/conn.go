@@ -59,6 +59,9 @@ func (s *serverSettings) check() error {
 // deniedError reports that the server refuses the client or its request. A retry does not help.
 type deniedError struct{ error }
 
+// Unwrap returns the reason.
+func (e deniedError) Unwrap() error { return e.error }
+
 // socket is a connection to a server. Unlike the client's own supervision, it notices a dead server while a message is
 // being sent, and it can stop reading while the server continues to get heartbeats.
 type socket struct {
@@ -125,9 +128,10 @@ func (s *serverSettings) connectTo(ctx context.Context, one string, room func())
 	made := &connection{changed: notify.NewSignal(), lost: make(chan *amqp.Error, 1),
 		socket: &socket{conn: conn, checker: checker, checked: peer.NewConn(conn, checker), room: room}}
 	defer context.AfterFunc(limited, func() { _ = conn.Close() })()
-	made.Connection, err = amqp.Open(made.socket, amqp.Config{Vhost: s.VHost, SASL: s.identity(), Locale: "en_US",
-		FrameSize: peer.MaxAMQPFrame, ChannelMax: 16, Heartbeat: s.Heartbeat, Properties: amqp.Table{
-			"product": "conduit", "connection_name": "conduit " + sdk.EnvFrom(ctx).ConnectorID}})
+	properties := amqp.Table{"product": "conduit", "connection_name": "conduit " + sdk.EnvFrom(ctx).ConnectorID}
+	made.Connection, err = amqp.Open(made.socket, amqp.Config{Vhost: s.VHost, Locale: "en_US", Properties: properties,
+		SASL:      []amqp.Authentication{&login{s.identity(), properties}},
+		FrameSize: peer.MaxAMQPFrame, ChannelMax: 16, Heartbeat: s.Heartbeat})
 	if err == nil {
 		err = limited.Err()
 	}
@@ -171,23 +175,43 @@ func (s *serverSettings) dial(ctx context.Context, one string) (net.Conn, error)
 	config.ServerName = u.Hostname()
 	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		if errors.As(err, new(tls.RecordHeaderError)) {
-			err = fmt.Errorf("%w: the port does not speak TLS; use a URL with amqp://, or the port for TLS, usually 5671",
-				err)
+		switch {
+		case errors.As(err, new(tls.RecordHeaderError)):
+			return nil, fmt.Errorf("%w: the port does not speak TLS; use a URL with amqp://, or the port for TLS, "+
+				"usually 5671", err)
+		case errors.As(err, new(*tls.CertificateVerificationError)):
+			return nil, fmt.Errorf("%w: check that tls.ca has the authority of the server's certificate, and that the "+
+				"certificate is for the host in url", err)
 		}
 		return nil, err
 	}
 	return conn, nil
 }
 
-func (s *serverSettings) identity() []amqp.Authentication {
+// login is an identity that asks the server to give its reason when it refuses the login. Otherwise the server only
+// ends the connection, as a server does that is killed.
+type login struct {
+	amqp.Authentication
+	properties amqp.Table // of the client
+}
+
+// Response implements amqp.Authentication. The client calls it after it has set its capabilities, which cannot be
+// changed in another way, and before it sends them.
+func (l *login) Response() string {
+	if capabilities, ok := l.properties["capabilities"].(amqp.Table); ok {
+		capabilities["authentication_failure_close"] = true
+	}
+	return l.Authentication.Response()
+}
+
+func (s *serverSettings) identity() amqp.Authentication {
 	switch {
 	case s.Username != "" || s.Password != "":
-		return []amqp.Authentication{&amqp.PlainAuth{Username: s.Username, Password: s.Password}}
+		return &amqp.PlainAuth{Username: s.Username, Password: s.Password}
 	case s.Cert != "":
-		return []amqp.Authentication{&amqp.ExternalAuth{}}
+		return &amqp.ExternalAuth{}
 	}
-	return []amqp.Authentication{&amqp.PlainAuth{Username: "guest", Password: "guest"}}
+	return &amqp.PlainAuth{Username: "guest", Password: "guest"}
 }
 
 // refused explains an error of the login.
@@ -197,12 +221,16 @@ func (s *serverSettings) refused(err error) error {
 		return fmt.Errorf("cannot connect: %w", err)
 	}
 	switch {
-	case reason.Code == amqp.NotAllowed || errors.Is(err, amqp.ErrVhost):
-		return deniedError{fmt.Errorf("the server refused vhost %q: %w: check vhost, and the permissions of the user",
-			s.VHost, err)}
-	case errors.Is(err, amqp.ErrSASL):
+	case reason == amqp.ErrCredentials || reason == amqp.ErrVhost:
+		// These are the client's guesses when the server gives no reason.
+		return errors.New("the server ended the connection during the login without a reason: it may be starting or " +
+			"stopping; otherwise check auth.username, auth.password and vhost")
+	case reason == amqp.ErrSASL:
 		return deniedError{fmt.Errorf("the server does not offer this kind of login: %w: with tls.cert and without "+
 			"auth.username it needs the plugin rabbitmq_auth_mechanism_ssl", err)}
+	case reason.Code == amqp.NotAllowed:
+		return deniedError{fmt.Errorf("the server refused vhost %q: %w: check vhost, and the permissions of the user",
+			s.VHost, err)}
 	case reason.Code == amqp.AccessRefused:
 		return deniedError{fmt.Errorf("the server refused the login: %w: check auth.username and auth.password; the "+
 			"user guest may log in only from the server's own machine", err)}

@@ -15,6 +15,9 @@ const descriptions = "" +
 	"exchange: Exchange to publish to, or a template of it. Default: the default exchange, which routes " +
 	"to the queue named by routingKey.\n" +
 	"routingKey: Routing key, or a template of it, such as orders.{{ .Metadata.region }}.\n" +
+	"declare: Type of the durable queue, named by routingKey, that the destination declares if it does " +
+	"not exist. It needs the default exchange and a routing key without a template. Default: the queue " +
+	"must exist.\n" +
 	"mandatory: Whether a record that the exchange routes to no queue is refused; otherwise the server " +
 	"drops it.\n" +
 	"persistent: Whether the server stores messages on disk.\n" +
@@ -23,14 +26,12 @@ const descriptions = "" +
 	"retry.timeout: Time for which connecting and publishing are retried. After that the pipeline fails " +
 	"and is restarted with backoff.\n" +
 	"\nrabbitmq.sourceSettings\n" +
-	"queue: Queue or stream to read.\n" +
-	"type: Type of the queue. A stream is read by offset and keeps its messages. Otherwise it matters " +
-	"only with declare.\n" +
-	"offset: Starting point in a stream: first; next for messages published after the source has " +
-	"connected; an offset; or a time such as 2026-01-02T03:04:05Z.\n" +
+	"queue: Queue or stream to read. The source asks the server which of them it is.\n" +
+	"offset: Starting point in a stream: first, an offset, or a time such as 2026-01-02T03:04:05Z.\n" +
 	"gap: Action when messages of a stream were removed before they were read: stop with an error, or " +
 	"log it and continue with the remaining messages.\n" +
-	"declare: Whether the source declares the queue, durable and of the type, if it does not exist.\n" +
+	"declare: Type of the durable queue that the source declares if it does not exist. Default: the " +
+	"queue must exist.\n" +
 	"bindings: Bindings of the queue that the source declares, each as EXCHANGE:ROUTINGKEY, such as " +
 	"orders:order.*.created.\n" +
 	"prefetch: Maximum number of received messages without acknowledgement.\n" +

@@ -23,6 +23,9 @@ type destinationSettings struct {
 	Exchange string `json:"exchange" template:"true"`
 	// Routing key, or a template of it, such as orders.{{ .Metadata.region }}.
 	RoutingKey string `json:"routingKey" template:"true"`
+	// Type of the durable queue, named by routingKey, that the destination declares if it does not exist. It needs the
+	// default exchange and a routing key without a template. Default: the queue must exist.
+	Declare string `json:"declare" validate:"inclusion=classic|quorum|stream"`
 	// Whether a record that the exchange routes to no queue is refused; otherwise the server drops it.
 	Mandatory bool `json:"mandatory" default:"true"`
 	// Whether the server stores messages on disk.
@@ -72,6 +75,10 @@ func (d *Destination) check() (err error) {
 	}
 	if d.routingKey, err = common.ParseTemplate("routingKey", d.settings.RoutingKey, checkName); err != nil {
 		return err
+	}
+	if _, constant := d.routingKey.Constant(); d.settings.Declare != "" && (d.settings.Exchange != "" || !constant) {
+		return sdk.SettingError{Setting: "declare",
+			Message: "needs the name of one queue as routingKey, without a template, and no exchange"}
 	}
 	return d.settings.check()
 }

@@ -89,10 +89,36 @@ func (d *Destination) connect(ctx context.Context) error {
 		c.leave(d.settings.Timeout)
 		return c.explain(fmt.Errorf("cannot open a channel: %w", err))
 	}
+	if err := d.declare(p.channel); err != nil {
+		c.leave(d.settings.Timeout)
+		return c.explain(err)
+	}
 	p.channel.NotifyClose(p.closed)
 	p.channel.NotifyReturn(p.returns)
 	d.publisher = p
 	return nil
+}
+
+// declare declares the queue if the settings want it.
+func (d *Destination) declare(ch *amqp.Channel) error {
+	if d.settings.Declare == "" {
+		return nil
+	}
+	name := d.settings.RoutingKey
+	err := declareQueue(ch, name, d.settings.Declare)
+	var reason *amqp.Error
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &reason):
+	case reason.Code == amqp.PreconditionFailed:
+		return deniedError{fmt.Errorf("cannot declare queue %q: %w: it exists with other arguments: set declare to its "+
+			"type, or remove declare", name, err)}
+	case reason.Code == amqp.AccessRefused:
+		return deniedError{fmt.Errorf("cannot declare queue %q: %w: give the user the permission to configure it, or "+
+			"create the queue and remove declare", name, err)}
+	}
+	return fmt.Errorf("cannot declare queue %q: %w", name, err)
 }
 
 // leave disconnects.
@@ -143,12 +169,21 @@ func (d *Destination) try(ctx context.Context, messages []outgoing, single bool)
 		}
 		p.collect(returned)
 		if reason, unroutable := returned[messages[done].MessageId]; unroutable {
-			return done, &recordError{fmt.Errorf("cannot publish the record: exchange %q has no queue for routing key "+
-				"%q (%s): bind a queue, or set mandatory to false to drop such records", messages[done].exchange,
-				messages[done].key, reason), d.settle(ctx, messages[done+1:], sent[done+1:], returned)}
+			return done, &recordError{messages[done].unroutable(reason),
+				d.settle(ctx, messages[done+1:], sent[done+1:], returned)}
 		}
 	}
 	return done, nil
+}
+
+// unroutable returns the error for a message that the server has returned with a reason.
+func (m *outgoing) unroutable(reason string) error {
+	if m.exchange == "" {
+		return fmt.Errorf("cannot publish the record: there is no queue %q (%s): create it, or set mandatory to false "+
+			"to drop such records", m.key, reason)
+	}
+	return fmt.Errorf("cannot publish the record: exchange %q has no queue for routing key %q (%s): bind a queue, or "+
+		"set mandatory to false to drop such records", m.exchange, m.key, reason)
 }
 
 // collect adds the unroutable messages to returned. The server returns a message before it confirms it.

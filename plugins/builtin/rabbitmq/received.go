@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"context"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -26,7 +27,8 @@ type received struct {
 type message struct {
 	amqp.Delivery
 	conn   *connection
-	offset uint64 // in a stream
+	stream bool   // the queue is a stream
+	offset uint64 // in the stream
 }
 
 func newReceived(most int64, buffer sdk.Buffer) *received {
@@ -55,17 +57,24 @@ func (b *received) count(n int64) {
 }
 
 // begin makes c the connection that receives. From a queue the server sends all unacknowledged messages again, in
-// order, so begin drops the unread ones.
-func (b *received) begin(c *connection, drop bool) {
+// order, so begin drops those that are unread. It keeps messages of a stream, which are not sent again.
+func (b *received) begin(c *connection) {
 	b.Lock()
 	defer b.Unlock()
 	b.current = c
-	if drop {
-		for _, m := range b.Queue {
+	b.Queue = slices.DeleteFunc(b.Queue, func(m *message) bool {
+		if !m.stream {
 			b.count(-size(m))
 		}
-		b.Queue = nil
-	}
+		return !m.stream
+	})
+}
+
+// end makes the connection of begin unusable for acknowledgements.
+func (b *received) end() {
+	b.Lock()
+	defer b.Unlock()
+	b.current = nil
 }
 
 func (b *received) put(m *message) {

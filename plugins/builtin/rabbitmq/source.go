@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,18 +21,15 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	// Queue or stream to read.
+	// Queue or stream to read. The source asks the server which of them it is.
 	Queue string `json:"queue" literal:"true" validate:"required"`
-	// Type of the queue. A stream is read by offset and keeps its messages. Otherwise it matters only with declare.
-	Type string `json:"type" default:"quorum" validate:"inclusion=classic|quorum|stream"`
-	// Starting point in a stream: first; next for messages published after the source has connected; an offset; or a
-	// time such as 2026-01-02T03:04:05Z.
+	// Starting point in a stream: first, an offset, or a time such as 2026-01-02T03:04:05Z.
 	Offset string `json:"offset" default:"first" literal:"true"`
 	// Action when messages of a stream were removed before they were read: stop with an error, or log it and continue
 	// with the remaining messages.
 	Gap string `json:"gap" default:"stop" validate:"inclusion=stop|continue"`
-	// Whether the source declares the queue, durable and of the type, if it does not exist.
-	Declare bool `json:"declare" default:"false"`
+	// Type of the durable queue that the source declares if it does not exist. Default: the queue must exist.
+	Declare string `json:"declare" validate:"inclusion=classic|quorum|stream"`
 	// Bindings of the queue that the source declares, each as EXCHANGE:ROUTINGKEY, such as orders:order.*.created.
 	Bindings []string `json:"bindings" literal:"true"`
 	// Maximum number of received messages without acknowledgement.
@@ -45,8 +43,12 @@ func (s *sourceSettings) check() error {
 	if len(s.Queue) > longestName {
 		return wrong("queue", "must not be longer than 255 bytes")
 	}
-	if _, err := s.beginning(); err != nil {
-		return wrong("offset", "must be first, next, an offset or a time such as 2026-01-02T03:04:05Z")
+	switch _, err := s.beginning(); {
+	case s.Offset == "next" || s.Offset == "last":
+		return wrong("offset", "must not depend on the time of connecting: a restart before the first record would "+
+			"skip messages. Set a time such as "+time.Now().UTC().Format(time.RFC3339))
+	case err != nil:
+		return wrong("offset", "must be first, an offset, or a time such as 2026-01-02T03:04:05Z")
 	}
 	if err := common.CheckItems("bindings", s.Bindings, wrongBinding, func(a, b string) bool { return a == b }); err !=
 		nil {
@@ -72,7 +74,7 @@ func wrongBinding(binding string) string {
 
 // beginning returns the argument of the consumer for the starting point in a stream.
 func (s *sourceSettings) beginning() (any, error) {
-	if s.Offset == "first" || s.Offset == "next" {
+	if s.Offset == "first" {
 		return s.Offset, nil
 	}
 	if n, err := strconv.ParseInt(s.Offset, 10, 64); err == nil && n >= 0 {
@@ -82,7 +84,14 @@ func (s *sourceSettings) beginning() (any, error) {
 	return at, err
 }
 
-func (s *sourceSettings) isStream() bool { return s.Type == "stream" }
+// kind is the kind of a queue.
+type kind string
+
+const (
+	unknown  kind = ""
+	isQueue  kind = "a queue" // classic or quorum
+	isStream kind = "a stream"
+)
 
 // Source reads a queue or a stream. The server keeps unacknowledged messages of a queue, and sends them again after a
 // lost connection.
@@ -91,7 +100,9 @@ type Source struct {
 
 	settings sourceSettings
 	log      *slog.Logger
-	numbers  common.Numbers // of the messages of a queue
+	numbers  common.Numbers // of the messages of a queue; owned by Read
+	begin    any            // starting point in a stream without a last message. Owned by run
+	kind     kind           // of the queue that the source has read. Owned by run
 	last     *position      // last received message of a stream; nil: none. Owned by run
 	asked    time.Time      // last query of the oldest message. Owned by run
 
@@ -116,10 +127,19 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 
 // Open starts connecting in the background. The source waits for a server that is not available.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
-	if s.settings.isStream() {
+	if bytes.HasPrefix(pos, []byte("{")) {
+		s.kind = isStream
 		s.last, err = parsePosition(pos, s.settings.Queue)
-	} else {
+		pos = nil
+	}
+	if len(pos) > 0 {
+		s.kind = isQueue
+	}
+	if err == nil {
 		s.numbers, err = common.NewNumbers(pos)
+	}
+	if err == nil {
+		s.begin, err = s.settings.beginning()
 	}
 	if err != nil {
 		return err
@@ -144,9 +164,6 @@ func (s *Source) run(ctx context.Context) {
 	})
 }
 
-// gapError reports missed messages.
-type gapError struct{ error }
-
 // session receives over one connection, until it is lost or ctx ends.
 func (s *Source) session(ctx context.Context, works func()) error {
 	receives, end := context.WithCancel(ctx)
@@ -159,35 +176,17 @@ func (s *Source) session(ctx context.Context, works func()) error {
 		end()
 		c.leave(s.settings.Timeout) // sends the last acknowledgements
 	}()
-	s.inbox.begin(c, !s.settings.isStream())
-	defer s.inbox.begin(nil, false)
+	s.inbox.begin(c)
+	defer s.inbox.end()
 	// Waiting for the server has no limit of its own: the heartbeats notice a dead one.
 	defer context.AfterFunc(ctx, func() { c.socket.interrupt(s.settings.Timeout) })()
-	ch, err := c.Channel()
-	if err != nil {
-		return c.explain(err)
-	}
-	closed, canceled := ch.NotifyClose(make(chan *amqp.Error, 1)), ch.NotifyCancel(make(chan string, 1))
-	messages, err := s.consume(c, ch)
+	in, err := s.consume(c)
 	if err != nil {
 		return c.explain(s.settings.explain(err))
 	}
 	works()
 	s.latest.Note("")
-	return s.receive(ctx, c, messages, func() error {
-		select {
-		case reason := <-closed:
-			if reason != nil && !c.IsClosed() {
-				return s.settings.explain(reason)
-			}
-		case <-canceled:
-			return fmt.Errorf("the server ended the consumer: queue %q was deleted, or its node is down",
-				s.settings.Queue)
-		default:
-		}
-		_ = c.socket.Close()
-		return c.failure()
-	})
+	return s.receive(ctx, c, in)
 }
 
 // interrupt closes the connection after a time in which the last acknowledgements can be sent.
@@ -195,33 +194,80 @@ func (s *socket) interrupt(after time.Duration) {
 	time.AfterFunc(after, func() { _ = s.Close() })
 }
 
-// consume declares the queue if the settings want it, and begins to receive.
-func (s *Source) consume(c *connection, ch *amqp.Channel) (<-chan amqp.Delivery, error) {
-	if err := s.settings.declare(ch); err != nil {
+// consumer is a consumer at the server.
+type consumer struct {
+	kind     kind // of its queue; unknown until the first message of a queue that may be a stream
+	messages <-chan amqp.Delivery
+	closed   <-chan *amqp.Error // the reason for which the server has closed the channel
+	canceled <-chan string      // gets the tag of the consumer when the server ends it
+}
+
+// consume declares the queue if the settings want it, and begins to receive. It first asks for an offset, as only
+// streams have them: without an offset, the server would begin at the end of a stream, and the messages before it would
+// be lost. A server that accepts the offset for a queue sends messages without offsets.
+func (s *Source) consume(c *connection) (*consumer, error) {
+	if err := s.settings.declare(c); err != nil {
 		return nil, err
 	}
+	from := s.begin
+	if s.last != nil { // the last message is read again, to recognize the stream
+		from = int64(s.last.Offset)
+	}
+	in, err := s.attach(c, amqp.Table{offsetHeader: from})
+	var reason *amqp.Error
+	if !errors.As(err, &reason) || reason.Code != amqp.PreconditionFailed ||
+		!strings.Contains(reason.Reason, offsetHeader) {
+		return in, err
+	}
+	if err := s.is(isQueue); err != nil {
+		return nil, err
+	}
+	if in, err = s.attach(c, nil); err != nil {
+		return nil, err
+	}
+	in.kind = isQueue
+	return in, nil
+}
+
+// attach starts a consumer with arguments.
+func (s *Source) attach(c *connection, arguments amqp.Table) (*consumer, error) {
+	ch, err := c.Channel()
+	if err != nil {
+		return nil, err
+	}
+	in := &consumer{closed: ch.NotifyClose(make(chan *amqp.Error, 1)),
+		canceled: ch.NotifyCancel(make(chan string, 1))}
 	if err := ch.Qos(s.settings.Prefetch, 0, false); err != nil {
 		return nil, err
 	}
 	const chunk = 1 << 16 // messages that a stream may send at once, beyond the prefetch count
 	c.socket.checker.Allow(s.settings.Prefetch + chunk)
-	var arguments amqp.Table
-	if s.settings.isStream() {
-		from, err := s.settings.beginning()
-		if err != nil {
-			return nil, err
-		}
-		if s.last != nil { // the last message is read again, to recognize the stream
-			from = int64(s.last.Offset)
-		}
-		arguments = amqp.Table{offsetHeader: from}
-	}
-	return ch.Consume(s.settings.Queue, "conduit", false, false, false, false, arguments)
+	in.messages, err = ch.Consume(s.settings.Queue, "conduit", false, false, false, false, arguments)
+	return in, err
 }
 
-func (s *sourceSettings) declare(ch *amqp.Channel) error {
-	if s.Declare {
-		if _, err := ch.QueueDeclare(s.Queue, true, false, false, false, amqp.Table{"x-queue-type": s.Type}); err != nil {
+// is records the kind of the queue. It fails if the source has read a queue of another kind, as the place in one means
+// nothing in the other.
+func (s *Source) is(k kind) error {
+	if s.kind != unknown && s.kind != k {
+		return deniedError{sdk.Permanent(fmt.Errorf("cannot resume: %q was %s when it was read, and is %s now: set "+
+			"queue to another one, or %s", s.settings.Queue, s.kind, k, sdk.StartOver))}
+	}
+	s.kind = k
+	return nil
+}
+
+// declare declares the queue and its bindings as the settings want.
+func (s *sourceSettings) declare(c *connection) error {
+	if s.Declare == "" && len(s.Bindings) == 0 {
+		return nil
+	}
+	ch, err := c.Channel()
+	if err != nil {
+		return err
+	}
+	if s.Declare != "" {
+		if err := declareQueue(ch, s.Queue, s.Declare); err != nil {
 			return err
 		}
 	}
@@ -231,13 +277,22 @@ func (s *sourceSettings) declare(ch *amqp.Channel) error {
 			return fmt.Errorf("cannot bind the queue to exchange %q: %w", exchange, err)
 		}
 	}
-	return nil
+	return ch.Close()
+}
+
+// declareQueue declares a durable queue of a type, unless it exists.
+func declareQueue(ch *amqp.Channel, name, kind string) error {
+	_, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": kind})
+	return err
 }
 
 // explain adds the remedy to an error of the server about the queue.
 func (s *sourceSettings) explain(err error) error {
 	var reason *amqp.Error
-	if !errors.As(err, &reason) {
+	switch {
+	case errors.As(err, new(deniedError)):
+		return err
+	case !errors.As(err, &reason):
 		return fmt.Errorf("cannot read queue %q: %w", s.Queue, err)
 	}
 	remedy := ""
@@ -246,16 +301,14 @@ func (s *sourceSettings) explain(err error) error {
 		// a node is down; or messages were unacknowledged for longer than consumer_timeout of the server
 		return fmt.Errorf("cannot read queue %q: %w", s.Queue, err)
 	case reason.Code == amqp.NotFound:
-		remedy = "create the queue and the exchanges of bindings, or set declare to true for the queue"
+		remedy = "create the queue and the exchanges of bindings, or set declare for the queue"
 	case reason.Code == amqp.PreconditionFailed:
-		remedy = "the queue exists with other arguments: set type to its type, or declare to false"
+		remedy = "the queue exists with other arguments: set declare to its type, or remove declare"
 	case reason.Code == amqp.AccessRefused:
 		remedy = "give the user the permission to read the queue, and to configure it and to write to it with " +
 			"declare and bindings"
 	case reason.Code == amqp.ResourceLocked:
 		remedy = "another connection uses the queue exclusively"
-	case reason.Code == amqp.NotImplemented:
-		remedy = "set type to the type of the queue"
 	default:
 		return fmt.Errorf("cannot read queue %q: %w", s.Queue, err)
 	}
@@ -264,11 +317,8 @@ func (s *sourceSettings) explain(err error) error {
 
 const queryInterval = 5 * time.Second
 
-// receive queues messages until the connection is lost or ctx ends. lost returns the reason when there are no more
-// messages.
-func (s *Source) receive(
-	ctx context.Context, c *connection, messages <-chan amqp.Delivery, lost func() error,
-) error {
+// receive queues messages until the connection is lost or ctx ends.
+func (s *Source) receive(ctx context.Context, c *connection, in *consumer) error {
 	query := time.NewTicker(queryInterval)
 	defer query.Stop()
 	var silent <-chan time.Time // until the first message of a stream that has been read before
@@ -279,152 +329,75 @@ func (s *Source) receive(
 	}
 	for first := true; ; {
 		select {
-		case d, ok := <-messages:
+		case d, ok := <-in.messages:
 			if !ok {
-				return lost()
+				return s.lost(c, in)
 			}
-			if err := s.take(ctx, c, d, first); err != nil {
+			if err := s.take(ctx, c, in, d, first); err != nil {
 				return err
 			}
 			first, silent = false, nil
 			// Not earlier: unread messages of the last connection would delay the first message of this one.
 			c.socket.hold.Store(true)
 		case <-silent:
-			if err := s.missing(fmt.Errorf("stream %q has no message from offset %d on, which the source has read: it "+
-				"was recreated, or it lost messages", s.settings.Queue, s.last.Offset)); err != nil {
-				return err
-			}
-			s.startOver()
-			return errors.New("the stream was recreated")
+			return s.vanished(ctx, c)
 		case <-query.C:
-			s.measure(c)
+			if in.kind == isQueue { // the count of a stream includes the messages that were read
+				s.measure(c)
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
+// lost returns the reason for the end of a consumer.
+func (s *Source) lost(c *connection, in *consumer) error {
+	select {
+	case reason := <-in.closed:
+		if reason != nil && !c.IsClosed() {
+			return s.settings.explain(reason)
+		}
+	case <-in.canceled:
+		return fmt.Errorf("the server ended the consumer: queue %q was deleted, or its node is down", s.settings.Queue)
+	default:
+	}
+	_ = c.socket.Close()
+	return c.failure()
+}
+
 // offsetHeader is the header with the offset of a message in a stream, and the argument with the offset of a consumer.
 const offsetHeader = "x-stream-offset"
 
-// take queues a message, after it has checked that none is missing before it.
-func (s *Source) take(ctx context.Context, c *connection, d amqp.Delivery, first bool) error {
-	m := &message{Delivery: d, conn: c}
+// take queues a message. In a stream it first checks that no message is missing before it.
+func (s *Source) take(ctx context.Context, c *connection, in *consumer, d amqp.Delivery, first bool) error {
 	offset, has := d.Headers[offsetHeader].(int64)
-	if !s.settings.isStream() {
-		if has && first {
-			return deniedError{fmt.Errorf("cannot read queue %q: its messages have offsets, so it is a stream: set "+
-				"type to stream", s.settings.Queue)}
+	if in.kind == unknown {
+		if in.kind = isQueue; has {
+			in.kind = isStream
 		}
-		s.inbox.put(m)
-		s.latest.Note("")
-		return nil
+		if err := s.is(in.kind); err != nil {
+			return err
+		}
 	}
-	if !has {
-		return deniedError{fmt.Errorf("cannot read stream %q: its messages have no offsets, so it is a queue: set "+
-			"type to classic or quorum", s.settings.Queue)}
+	m := &message{Delivery: d, conn: c}
+	if in.kind == isStream {
+		if !has {
+			return fmt.Errorf("a message of stream %q has no offset", s.settings.Queue)
+		}
+		m.stream, m.offset = true, uint64(offset)
+		if again, err := s.follows(ctx, m, first); again || err != nil {
+			return err
+		}
+		s.last = &position{Stream: s.settings.Queue, Offset: m.offset, Resume: 1, Sum: sumOf(d.Body)}
 	}
-	m.offset = uint64(offset)
-	if again, err := s.follows(ctx, c, m, first); again || err != nil {
-		return err
-	}
-	s.last = &position{Stream: s.settings.Queue, Offset: m.offset, Resume: 1, Sum: sumOf(d.Body)}
 	s.inbox.put(m)
 	s.latest.Note("")
 	return nil
 }
 
-// follows checks that m follows the last received message of the stream. again is true if m was received before; then
-// follows has acknowledged it.
-func (s *Source) follows(ctx context.Context, c *connection, m *message, first bool) (again bool, err error) {
-	switch {
-	case s.last == nil:
-		return false, nil
-	case first && m.offset == s.last.Offset && sumOf(m.Body) != s.last.Sum:
-		if err := s.missing(fmt.Errorf("stream %q was recreated: the message at offset %d is another one than the "+
-			"source has read", s.settings.Queue, m.offset)); err != nil {
-			return false, err
-		}
-		s.startOver()
-		return false, errors.New("the stream was recreated")
-	case m.offset <= s.last.Offset:
-		m.conn.socket.checker.Allow(1)
-		_ = m.Ack(false)
-		return true, nil
-	case m.offset == s.last.Offset+1:
-		return false, nil
-	}
-	return false, s.jump(ctx, c, m, first)
-}
-
-// jump detects messages that were removed before they were read. Offsets also jump where the stream stores data of
-// its own, so jump queries the oldest message, at most ten times per second after the first message of a connection.
-func (s *Source) jump(ctx context.Context, c *connection, m *message, first bool) error {
-	const pause = 100 * time.Millisecond
-	if !first && time.Since(s.asked) < pause {
-		return nil
-	}
-	oldest, err := s.oldest(ctx, c)
-	if err != nil {
-		return err
-	}
-	s.asked = time.Now()
-	if oldest <= s.last.Offset+1 {
-		return nil
-	}
-	return s.missing(fmt.Errorf("up to %d messages of stream %q, from offset %d to %d, were removed before they were "+
-		"read: increase the retention of the stream", min(oldest, m.offset)-s.last.Offset-1, s.settings.Queue,
-		s.last.Offset+1, min(oldest, m.offset)-1))
-}
-
-// oldest returns the offset of the oldest message of the stream.
-func (s *Source) oldest(ctx context.Context, c *connection) (uint64, error) {
-	ch, err := c.Channel()
-	if err != nil {
-		return 0, c.explain(err)
-	}
-	defer func() { _ = ch.Close() }()
-	if err := ch.Qos(1, 0, false); err != nil {
-		return 0, c.explain(err)
-	}
-	c.socket.checker.Allow(1)
-	messages, err := ch.Consume(s.settings.Queue, "", false, false, false, false, amqp.Table{offsetHeader: "first"})
-	if err != nil {
-		return 0, c.explain(s.settings.explain(err))
-	}
-	late := time.NewTimer(s.settings.Timeout)
-	defer late.Stop()
-	select {
-	case m := <-messages:
-		if offset, ok := m.Headers[offsetHeader].(int64); ok {
-			return uint64(offset), nil
-		}
-	case <-late.C:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	return 0, fmt.Errorf("cannot query the oldest message of stream %q", s.settings.Queue)
-}
-
-// missing returns the error for missed messages; nil if the settings allow gaps.
-func (s *Source) missing(err error) error {
-	if s.settings.Gap == "continue" {
-		s.log.Error("messages are missing, continuing with the oldest message", "err", err)
-		s.skips.Add(fmt.Sprintf("messages of stream %s after offset %d", s.settings.Queue, s.last.Offset), err)
-		return nil
-	}
-	return gapError{fmt.Errorf("messages were missed: %w. To continue with the remaining messages, set gap to "+
-		"continue", err)}
-}
-
-// startOver makes the next session begin with the oldest message.
-func (s *Source) startOver() { s.last, s.settings.Offset = nil, "first" }
-
-// measure queries the number of messages in a queue. The count of a stream includes the messages that were read.
+// measure queries the number of messages in a queue.
 func (s *Source) measure(c *connection) {
-	if s.settings.isStream() {
-		return
-	}
 	ch, err := c.Channel()
 	if err != nil {
 		return // receive notices a lost connection
@@ -448,7 +421,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	records := make([]record.Record, len(messages))
 	for i, m := range messages {
 		records[i] = recordOf(s.settings.Queue, &m.Delivery)
-		if !s.settings.isStream() {
+		if !m.stream {
 			records[i].Position = s.numbers.Next()
 			continue
 		}
