@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/network"
 )
@@ -28,7 +29,7 @@ type RabbitMQ struct {
 func (r *RabbitMQ) URL() string { return "amqp://" + r.Addr }
 
 // StartRabbitMQ starts a node with durable queues, each given as NAME or NAME:TYPE, where a type is classic, quorum or
-// stream, and with additional lines of configuration.
+// stream, and with additional lines of configuration. The user conduit has the password.
 func StartRabbitMQ(t testing.TB, password string, queues []string, lines ...string) *RabbitMQ {
 	t.Helper()
 	const scripts = "/usr/lib/rabbitmq/bin" // those in PATH need the user rabbitmq
@@ -62,13 +63,16 @@ func StartRabbitMQ(t testing.TB, password string, queues []string, lines ...stri
 	}
 	names := startEPMD(t)
 	_, own, _ := net.SplitHostPort(names)
-	env := []string{"RABBITMQ_NODENAME=r" + strconv.Itoa(port) + "@localhost", "RABBITMQ_CONFIG_FILE=" + config,
+	// As under systemd, the script is replaced by the node: otherwise the node would survive a test that is killed.
+	env := []string{"RUNNING_UNDER_SYSTEMD=1", "RABBITMQ_NODENAME=r" + strconv.Itoa(port) + "@localhost",
+		"RABBITMQ_CONFIG_FILE=" + config,
 		"RABBITMQ_MNESIA_BASE=" + filepath.Join(dir, "data"), "RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins,
 		"RABBITMQ_LOG_BASE=" + dir, "RABBITMQ_LOGS=-", "RABBITMQ_DIST_PORT=" + strconv.Itoa(network.FreePort(t)),
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"),
 		"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + own,
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"}
-	r.Process = &Process{Path: path, Dir: dir, Env: env, Ready: r.answers}
+	const slow = 3 * time.Minute // starting takes five seconds on an idle machine, most of it for compiled code
+	r.Process = &Process{Path: path, Dir: dir, Env: env, Ready: r.answers, Timeout: slow}
 	r.Launch(t)
 	return r
 }
