@@ -93,6 +93,7 @@ func (r *rabbitMQ) produce(ctx context.Context, first, n int) error {
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
+		returned := ch.NotifyReturn(make(chan client.Return, n)) // messages without a queue are confirmed as well
 		for i := first; i < first+n; i++ {
 			one, err := ch.PublishWithDeferredConfirm("", "ledger", true, false, client.Publishing{
 				DeliveryMode: client.Persistent, Body: fmt.Appendf(nil, `{"n":%d}`, i)})
@@ -101,6 +102,11 @@ func (r *rabbitMQ) produce(ctx context.Context, first, n int) error {
 			}
 			if acked, err := one.WaitContext(ctx); err != nil || !acked {
 				return fmt.Errorf("message %d is not confirmed: %w", i, err)
+			}
+			select {
+			case r := <-returned:
+				return fmt.Errorf("message %d is returned: %s", i, r.ReplyText)
+			default:
 			}
 		}
 		return nil

@@ -21,7 +21,7 @@ import (
 type RabbitMQ struct {
 	*Process
 	Addr        string // host and port
-	definitions string // path of the file with users, queues, exchanges and bindings
+	definitions string // path of the file with users, and with queues at the first start
 	objects     map[string]any
 }
 
@@ -74,6 +74,8 @@ func StartRabbitMQ(t testing.TB, password string, queues []string, lines ...stri
 	const slow = 3 * time.Minute // starting takes five seconds on an idle machine, most of it for compiled code
 	r.Process = &Process{Path: path, Dir: dir, Env: env, Ready: r.answers, Timeout: slow}
 	r.Launch(t)
+	delete(r.objects, "queues") // a node that declares a stream again at its next start may lose messages
+	r.SetPassword(t, password)
 	return r
 }
 

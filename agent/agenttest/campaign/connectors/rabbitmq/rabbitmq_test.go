@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,7 +168,7 @@ func TestStream(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := start(t, "stream:stream")
 	set := func(more ...string) map[string]string {
-		return s.settings(append([]string{"queue", "stream", "type", "stream"}, more...)...)
+		return s.settings(append([]string{"queue", "stream"}, more...)...)
 	}
 	s.publish(t, "stream", "1", "2", "3")
 	src := source(t, set(), nil)
@@ -203,7 +207,7 @@ func TestReconnects(t *testing.T) {
 	s := start(t, "stream:stream", "quorum:quorum")
 	for _, queue := range []string{"stream", "quorum"} {
 		proxy := network.NewProxy(t, s.Addr)
-		src := source(t, s.settings("url", "amqp://"+proxy.Addr(), "queue", queue, "type", queue), nil)
+		src := source(t, s.settings("url", "amqp://"+proxy.Addr(), "queue", queue), nil)
 		var all []string
 		for i := range 4 {
 			s.publish(t, queue, fmt.Sprint(2*i), fmt.Sprint(2*i+1))
@@ -283,7 +287,7 @@ func TestErrors(t *testing.T) {
 		"check auth.username and auth.password": s.settings("queue", "q", "auth.password", "wrong"),
 		"check vhost":                           s.settings("queue", "q", "vhost", "empty"),
 		"create the queue":                      s.settings("queue", "missing"),
-		"other arguments":                       s.settings("queue", "q", "declare", "true"),
+		"other arguments":                       s.settings("queue", "q", "declare", "stream"),
 		"does not speak TLS": s.settings("queue", "q", "url", "amqps://"+s.Addr,
 			"tls.insecureSkipVerify", "true"),
 	} {
@@ -369,4 +373,204 @@ func TestContract(t *testing.T) {
 			}
 			return all
 		}})
+}
+
+// TestRecreated fails when the queue of a position is of another kind now, or the stream ends before the position.
+func TestRecreated(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "a:stream", "b:quorum")
+	s.publish(t, "a", "1", "2", "3")
+	s.publish(t, "b", "1")
+	var at []record.Position
+	for _, queue := range []string{"a", "b"} {
+		src := source(t, s.settings("queue", queue), nil)
+		records := read(t, src, 1)
+		at = append(at, records[len(records)-1].Position)
+		_ = src.Teardown(t.Context())
+		if _, err := s.ch.QueueDelete(queue, false, false, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, one := range []struct{ queue, kind, wanted string }{
+		{"a", "quorum", `"a" was a stream when it was read, and is a queue now`},
+		{"b", "stream", `"b" was a queue when it was read, and is a stream now`},
+	} {
+		if _, err := s.ch.QueueDeclare(one.queue, true, false, false, false,
+			client.Table{"x-queue-type": one.kind}); err != nil {
+			t.Fatal(err)
+		}
+		s.publish(t, one.queue, "x")
+		fails(t, s.settings("queue", one.queue), at[i], one.wanted)
+	}
+	if _, err := s.ch.QueueDelete("a", false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ch.QueueDeclare("a", true, false, false, false,
+		client.Table{"x-queue-type": "stream"}); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(t, "a", "x") // the server does not send it: it is before the offset of the position
+	fails(t, s.settings("queue", "a", "timeout", "1s"), at[0], `stream "a" was recreated, or lost messages: its oldest `+
+		`message has offset 0`)
+}
+
+// fails checks the error of a source.
+func fails(t testing.TB, set map[string]string, pos record.Position, wanted string) {
+	t.Helper()
+	src := source(t, set, pos)
+	defer func() { _ = src.Teardown(t.Context()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if records, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), wanted) {
+		t.Errorf("read %q: got %v, want %s", text(records), err, wanted)
+	}
+}
+
+// TestOffset begins at an offset and at a time.
+func TestOffset(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "stream:stream")
+	s.publish(t, "stream", "1", "2", "3")
+	for offset, wanted := range map[string]string{"first": "1", "2": "3", "2026-01-02T03:04:05Z": "1"} {
+		src := source(t, s.settings("queue", "stream", "offset", offset), nil)
+		if records := read(t, src, 1); text(records[:1]) != wanted {
+			t.Errorf("offset %s begins with %q", offset, text(records))
+		}
+		_ = src.Teardown(t.Context())
+	}
+}
+
+// TestDeclare declares queues on both sides, and binds one.
+func TestDeclare(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t)
+	if err := s.ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"classic", "quorum", "stream"} {
+		src := source(t, s.settings("queue", kind, "declare", kind, "bindings", "orders:"+kind+".#"), nil)
+		wait.For(t, "it is connected", func() bool { return !src.Progress().At.IsZero() })
+		d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:"+kind, s.settings("exchange", "orders",
+			"routingKey", kind+".a"))
+		if n, err := d.Write(ctx, records("1", "2")); n != 2 || err != nil {
+			t.Errorf("%s: wrote %d: %v", kind, n, err)
+		}
+		all := read(t, src, 2)
+		if all[0].Metadata.Get("rabbitmq.exchange") != "orders" ||
+			all[0].Metadata.Get("rabbitmq.routingKey") != kind+".a" {
+			t.Errorf("metadata is %v", all[0].Metadata)
+		}
+		ack(t, src, 2)
+		_ = src.Teardown(t.Context())
+		d, ctx = plugintest.OpenDestination(t, rabbitmq.Connector(), "p:d"+kind, s.settings("declare", kind,
+			"routingKey", "to-"+kind))
+		if n, err := d.Write(ctx, records("1")); n != 1 || err != nil {
+			t.Errorf("%s: wrote %d: %v", kind, n, err)
+		}
+	}
+	d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:e", s.settings("declare", "classic", "routingKey",
+		"to-stream"))
+	if n, err := d.Write(ctx, records("1")); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "it exists with other arguments") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+}
+
+// TestBadItems reads messages that are empty, larger than the buffer, have odd headers or no text, and the messages
+// after them.
+func TestBadItems(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "q")
+	s.publish(t, "q", "one", strings.Repeat("x", 200_000), "", "\xff\x00")
+	for _, headers := range []client.Table{
+		{"a": nil, "b": int8(1), "c": float64(math.Inf(1)), "d": []byte("\xff"), "e": time.Unix(1, 0), "\xff": "x"},
+		{"list": []any{client.Table{"a": math.NaN()}, nil}, "decimal": client.Decimal{Scale: 2, Value: 5},
+			"traceparent": int32(1)},
+	} {
+		one, err := s.ch.PublishWithDeferredConfirm("", "q", true, false, client.Publishing{Headers: headers,
+			ContentType: "\xff"})
+		if err != nil || !one.Wait() {
+			t.Fatal(err)
+		}
+	}
+	s.publish(t, "q", "last")
+	all := read(t, source(t, s.settings("queue", "q", "buffer.maxBytes", "1000"), nil), 7)
+	want(t, all[6:], "last")
+	for _, r := range all {
+		if _, err := record.AppendJSON(nil, &r); err != nil {
+			t.Error(err)
+		}
+		if _, err := record.AppendWire(nil, &r); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTraceContext passes a trace context in headers, in both directions.
+func TestTraceContext(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := start(t, "q")
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	all := records("1")
+	all[0].Metadata.SetTraceContext(parent, "a=b")
+	d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:d", s.settings("routingKey", "q"))
+	if n, err := d.Write(ctx, all); n != 1 || err != nil {
+		t.Fatalf("wrote %d: %v", n, err)
+	}
+	got := read(t, source(t, s.settings("queue", "q"), nil), 1)
+	if p, state := got[0].Metadata.TraceContext(); p != parent || state != "a=b" {
+		t.Errorf("the trace context is %q, %q", p, state)
+	}
+}
+
+// TestLarge refuses a message that is larger than the server accepts, and publishes the others in order.
+func TestLarge(t *testing.T) {
+	load.Parallel(t, load.Server)
+	s := &system{RabbitMQ: server.StartRabbitMQ(t, "word", []string{"q"}, "max_message_size = 1000")}
+	d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:d", s.settings("routingKey", "q"))
+	all := records("1", "2", strings.Repeat("x", 2000), "3")
+	n, err := d.Write(ctx, all)
+	if n != 2 || err == nil || !strings.Contains(err.Error(), "the server refused the record") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if n, err := d.Write(ctx, all[3:]); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	src := source(t, s.settings("queue", "q"), nil)
+	var bodies []string
+	for len(bodies) == 0 || bodies[len(bodies)-1] != "3" {
+		bodies = append(bodies, strings.Fields(text(read(t, src, 1)))...)
+	}
+	if got := strings.Join(slices.Compact(slices.Sorted(slices.Values(bodies))), " "); got != "1 2 3" {
+		t.Errorf("the queue has %v", bodies)
+	}
+}
+
+// TestTLS logs in over TLS, and trusts only the authorities that the settings name.
+func TestTLS(t *testing.T) {
+	load.Parallel(t, load.Server)
+	dir, authority, port := server.Dir(t), network.NewAuthority(t), network.FreePort(t)
+	cert, key := authority.Pair(t)
+	for name, text := range map[string]string{"cert": cert, "key": key, "ca": authority.PEM} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &system{RabbitMQ: server.StartRabbitMQ(t, "word", []string{"q"}, fmt.Sprintf("listeners.ssl.1 = 127.0.0.1:%d\n"+
+		"ssl_options.certfile = %[2]s/cert\nssl_options.keyfile = %[2]s/key\nssl_options.cacertfile = %[2]s/ca\n"+
+		"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true", port, dir))}
+	set := s.settings("queue", "q", "url", fmt.Sprintf("amqps://127.0.0.1:%d", port), "tls.ca", authority.PEM)
+	without := source(t, set, nil)
+	wait.For(t, "the server misses the certificate", func() bool {
+		return strings.Contains(without.Progress().Warning, "certificate")
+	})
+	set["tls.cert"], set["tls.key"] = cert, key
+	src := source(t, set, nil)
+	wait.For(t, "it is connected", func() bool { return !src.Progress().At.IsZero() })
+	other, _, _ := network.Certificate(t)
+	set["tls.ca"] = other
+	distrusts := source(t, set, nil)
+	wait.For(t, "the server is not trusted", func() bool {
+		return strings.Contains(distrusts.Progress().Warning, "check that tls.ca has the authority")
+	})
 }
