@@ -2,14 +2,18 @@ package rabbitmq_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/rabbitmq"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // TestSettings checks the errors for invalid settings.
@@ -19,7 +23,8 @@ func TestSettings(t *testing.T) {
 		`"url": must be`:          {"url": "http://a", "queue": "q"},
 		`"url": must not contain`: {"url": "amqp://u:p@a", "queue": "q"},
 		`"url": must have`:        {"url": "amqp://a/vhost", "queue": "q"},
-		`"offset": must`:          {"url": "amqp://a", "queue": "q", "offset": "-1"},
+		`"offset": must be first`: {"url": "amqp://a", "queue": "q", "offset": "-1"},
+		`"offset": must not`:      {"url": "amqp://a", "queue": "q", "offset": "next"},
 		`"queue": must`:           {"url": "amqp://a", "queue": strings.Repeat("q", 256)},
 		`"bindings"`:              {"url": "amqp://a", "queue": "q", "bindings": "orders"},
 	} {
@@ -33,6 +38,8 @@ func TestSettings(t *testing.T) {
 		`"routingKey": is required`: {"url": "amqp://a"},
 		`"exchange": must not`:      {"url": "amqp://a", "exchange": strings.Repeat("e", 256)},
 		`"routingKey"`:              {"url": "amqp://a", "routingKey": "{{"},
+		`"declare": needs the name`: {"url": "amqp://a", "routingKey": "{{ .Metadata.a }}", "declare": "quorum"},
+		`"declare": needs`:          {"url": "amqp://a", "exchange": "e", "declare": "quorum"},
 	} {
 		var d rabbitmq.Destination
 		if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(set)); err == nil ||
@@ -65,6 +72,88 @@ func serve(t *testing.T, reply func(net.Conn)) (addr string) {
 		<-done
 	})
 	return l.Addr().String()
+}
+
+// method returns a method of a server that concerns the connection.
+func method(payload string) string {
+	return fmt.Sprintf("\x01\x00\x00\x00\x00\x00%c%s\xce", len(payload), payload)
+}
+
+// TestLogin connects again to a server that ends the connection during the login, as one that is killed, and fails at
+// once when the server gives a reason.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	const (
+		start   = "\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x00\x00\x00\x00\x05PLAIN\x00\x00\x00\x05en_US"
+		tune    = "\x00\x0a\x00\x1e\x00\x10\x00\x02\x00\x00\x00\x00"
+		refused = "\x00\x0a\x00\x32\x01\x93\x07REFUSED\x00\x00\x00\x00" // code 403
+		denied  = "\x00\x0a\x00\x32\x02\x12\x06DENIED\x00\x00\x00\x00"  // code 530
+	)
+	for _, one := range []struct {
+		name, reply, wanted string
+		answers             int // of the client before the reply
+	}{
+		{"credentials", refused, `check auth.username and auth.password`, 1},
+		{"virtual host", denied, `check vhost`, 3},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			go func() {
+				for tries := 0; ; tries++ {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = io.ReadFull(c, make([]byte, len("AMQP\x00\x00\x09\x01")))
+					_, _ = io.WriteString(c, method(start))
+					first := frame(c)
+					if !strings.Contains(first, "authentication_failure_closet\x01") {
+						t.Errorf("the client sends %q", first)
+					}
+					if one.answers > 1 {
+						_, _ = io.WriteString(c, method(tune))
+						_, _ = frame(c), frame(c)
+					}
+					if tries > 0 {
+						_, _ = io.WriteString(c, method(one.reply))
+						_ = frame(c)
+					}
+					_ = c.Close()
+				}
+			}()
+			var logged strings.Builder
+			ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:s",
+				Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			var s rabbitmq.Source
+			set := map[string]string{"url": "amqp://" + l.Addr().String(), "queue": "q"}
+			if err := errors.Join(s.Configure(ctx, s.Parameters().ApplyDefaults(set)), s.Open(ctx, nil)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Read(ctx); err == nil || !strings.Contains(err.Error(), one.wanted) {
+				t.Errorf("got %v, want %s", err, one.wanted)
+			}
+			_ = s.Teardown(ctx)
+			if text := logged.String(); strings.Count(text, "ended the connection during the login without a reason") != 1 {
+				t.Errorf("the log is %s", text)
+			}
+		})
+	}
+}
+
+// frame returns the payload of the next frame; "" if there is none.
+func frame(c net.Conn) string {
+	head := make([]byte, 7)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return ""
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(head[3:])+1)
+	_, _ = io.ReadFull(c, payload)
+	return string(payload)
 }
 
 func write(ctx context.Context, addr, timeout string) error {

@@ -3,6 +3,7 @@ package rabbitmq_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -527,7 +528,8 @@ func TestTraceContext(t *testing.T) {
 func TestLarge(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s := &system{RabbitMQ: server.StartRabbitMQ(t, "word", []string{"q"}, "max_message_size = 1000")}
-	d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:d", s.settings("routingKey", "q"))
+	d, ctx := plugintest.OpenDestination(t, rabbitmq.Connector(), "p:d", s.settings("routingKey", "q",
+		"sdk.record.format", "template", "sdk.record.format.options", `{{ printf "%s" .Payload.After }}`))
 	all := records("1", "2", strings.Repeat("x", 2000), "3")
 	n, err := d.Write(ctx, all)
 	if n != 2 || err == nil || !strings.Contains(err.Error(), "the server refused the record") {
@@ -550,7 +552,8 @@ func TestLarge(t *testing.T) {
 func TestTLS(t *testing.T) {
 	load.Parallel(t, load.Server)
 	dir, authority, port := server.Dir(t), network.NewAuthority(t), network.FreePort(t)
-	cert, key := authority.Pair(t)
+	// Erlang takes a certificate with the name of its authority for a self-signed one.
+	cert, key := authority.PairWith(t, func(c *x509.Certificate) { c.Subject.CommonName = "client" })
 	for name, text := range map[string]string{"cert": cert, "key": key, "ca": authority.PEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
