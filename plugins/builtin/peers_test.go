@@ -156,14 +156,17 @@ func amqpHandshake(c net.Conn, r *bufio.Reader) error {
 	}
 }
 
-// amqpHeader returns a method that delivers a message, and the header of the message with a property.
-func amqpHeader(size int, flags, property string) string {
-	header := fmt.Sprintf("\x00\x3c\x00\x00%s%s%s", binary.BigEndian.AppendUint64(nil, uint64(size)), flags, property)
-	return string(amqpMethod(1, "\x00\x3c\x00\x3c\x07conduit\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x01q")) +
-		fmt.Sprintf("\x02\x00\x01%s%s\xce", binary.BigEndian.AppendUint32(nil, uint32(len(header))), header)
+// amqpDelivery is a method that delivers a message.
+var amqpDelivery = string(amqpMethod(1,
+	"\x00\x3c\x00\x3c\x07conduit\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x01q"))
+
+// amqpHeader returns the header of a message with properties.
+func amqpHeader(size int, properties string) string {
+	header := fmt.Sprintf("\x00\x3c\x00\x00%s%s", binary.BigEndian.AppendUint64(nil, uint64(size)), properties)
+	return fmt.Sprintf("\x02\x00\x01%s%s\xce", binary.BigEndian.AppendUint32(nil, uint32(len(header))), header)
 }
 
-// amqpTables returns tables, each of which is the only field of the one around it.
+// amqpTables returns n nested tables. Each has one field, the next table.
 func amqpTables(n int) string {
 	var text []byte
 	for range n {
@@ -555,16 +558,15 @@ var hostile = map[string]map[string]struct {
 	},
 	"rabbitmq": {
 		"frame":    {text("\x01\x00\x00\x7f\xff\xff\xff"), "announces a frame"},
-		"message":  {text(amqpHeader(1<<40, "\x00\x00", "")), "announces a message"},
-		"negative": {text(amqpHeader(-1, "\x00\x00", "")), "announces a message"},
+		"message":  {text(amqpHeader(1<<40, "\x00\x00")), "announces a message"},
+		"negative": {text(amqpHeader(-1, "\x00\x00")), "announces a message"},
 		"longer":   {text("\x08\x00\x00\x00\x00\x00\x00\x00"), "longer than announced"},
 		"short":    {text("\x01\x00\x01\x00\x00\x00\x02\x00\x3c\xce"), "is too short"},
-		"messages": {endless("", string(amqpMethod(1, "\x00\x3c\x00\x3c\x07conduit\x00\x00\x00\x00\x00\x00\x00\x01"+
-			"\x00\x00\x01q"))), "sends more messages"},
+		"messages": {endless("", amqpDelivery), "sends more messages"},
 		"confirmation": {text(string(amqpMethod(1, "\x00\x3c\x00\x50\xff\xff\xff\xff\xff\xff\xff\xff\x00"))),
 			"was not published"},
-		"nested":      {text(amqpHeader(0, "\x20\x00", amqpTables(100))), ""},
-		"short table": {text(amqpHeader(0, "\x20\x00", "\x7f\xff\xff\xff")), ""},
+		"nested":      {text(amqpDelivery + amqpHeader(0, "\x20\x00"+amqpTables(100))), ""},
+		"short table": {text(amqpDelivery + amqpHeader(0, "\x20\x00\x7f\xff\xff\xff")), ""},
 		"strange":     {text(string(amqpMethod(1, "\x7f\xff\x7f\xff"))), ""},
 		"nothing":     {text(""), ""},
 	},

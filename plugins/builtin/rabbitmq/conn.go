@@ -21,7 +21,7 @@ import (
 
 // serverSettings are the settings for the connection to a server, on both sides.
 type serverSettings struct {
-	// amqp://HOST:PORT of one node or several, separated by commas; amqps:// for TLS.
+	// amqp://HOST:PORT, or several nodes separated by commas; amqps:// for TLS.
 	URL string `json:"url" validate:"required"`
 	// Virtual host.
 	VHost string `json:"vhost" default:"/" literal:"true"`

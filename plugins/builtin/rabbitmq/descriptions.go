@@ -5,16 +5,16 @@ package rabbitmq
 // descriptions has the descriptions of fields, as texts.Description finds them.
 const descriptions = "" +
 	"\nrabbitmq.serverSettings\n" +
-	"url: amqp://HOST:PORT of one node or several, separated by commas; amqps:// for TLS.\n" +
+	"url: amqp://HOST:PORT, or several nodes separated by commas; amqps:// for TLS.\n" +
 	"vhost: Virtual host.\n" +
 	"auth.username: User. Default: the subject of tls.cert if it is set, otherwise guest.\n" +
 	"auth.password: Password. By reference, such as ${file:/etc/conduit/rabbitmq-password}.\n" +
 	"heartbeat: Heartbeat interval. A connection without a sign of life for twice this time is closed.\n" +
 	"timeout: Timeout of connecting and of every response of the server.\n" +
 	"\nrabbitmq.destinationSettings\n" +
-	"exchange: Exchange to publish to, or a template of it. Default: the default exchange, which routes " +
-	"to the queue named by routingKey.\n" +
-	"routingKey: Routing key, or a template of it, such as orders.{{ .Metadata.region }}.\n" +
+	"exchange: Exchange to publish to, or a template. Default: the default exchange, which routes to the " +
+	"queue named by routingKey.\n" +
+	"routingKey: Routing key, or a template, such as orders.{{ .Metadata.region }}.\n" +
 	"declare: Type of the durable queue, named by routingKey, that the destination declares if it does " +
 	"not exist. It needs the default exchange and a routing key without a template. Default: the queue " +
 	"must exist.\n" +
@@ -26,7 +26,7 @@ const descriptions = "" +
 	"retry.timeout: Time for which connecting and publishing are retried. After that the pipeline fails " +
 	"and is restarted with backoff.\n" +
 	"\nrabbitmq.sourceSettings\n" +
-	"queue: Queue or stream to read. The source asks the server which of them it is.\n" +
+	"queue: Queue or stream to read. The source detects its type.\n" +
 	"offset: Starting point in a stream: first, an offset, or a time such as 2026-01-02T03:04:05Z.\n" +
 	"gap: Action when messages of a stream were removed before they were read: stop with an error, or " +
 	"log it and continue with the remaining messages.\n" +

@@ -18,10 +18,10 @@ import (
 type destinationSettings struct {
 	serverSettings
 
-	// Exchange to publish to, or a template of it. Default: the default exchange, which routes to the queue named by
+	// Exchange to publish to, or a template. Default: the default exchange, which routes to the queue named by
 	// routingKey.
 	Exchange string `json:"exchange" template:"true"`
-	// Routing key, or a template of it, such as orders.{{ .Metadata.region }}.
+	// Routing key, or a template, such as orders.{{ .Metadata.region }}.
 	RoutingKey string `json:"routingKey" template:"true"`
 	// Type of the durable queue, named by routingKey, that the destination declares if it does not exist. It needs the
 	// default exchange and a routing key without a template. Default: the queue must exist.

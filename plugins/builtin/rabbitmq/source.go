@@ -21,7 +21,7 @@ import (
 type sourceSettings struct {
 	serverSettings
 
-	// Queue or stream to read. The source asks the server which of them it is.
+	// Queue or stream to read. The source detects its type.
 	Queue string `json:"queue" literal:"true" validate:"required"`
 	// Starting point in a stream: first, an offset, or a time such as 2026-01-02T03:04:05Z.
 	Offset string `json:"offset" default:"first" literal:"true"`
@@ -178,7 +178,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 	}()
 	s.inbox.begin(c)
 	defer s.inbox.end()
-	// Waiting for the server has no limit of its own: the heartbeats notice a dead one.
+	// Waiting for a response has no time limit: heartbeats detect a dead server.
 	defer context.AfterFunc(ctx, func() { c.socket.interrupt(s.settings.Timeout) })()
 	in, err := s.consume(c)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *socket) interrupt(after time.Duration) {
 
 // consumer is a consumer at the server.
 type consumer struct {
-	kind     kind // of its queue; unknown until the first message of a queue that may be a stream
+	kind     kind // unknown until the first message, if the queue may be a stream
 	messages <-chan amqp.Delivery
 	closed   <-chan *amqp.Error // the reason for which the server has closed the channel
 	canceled <-chan string      // gets the tag of the consumer when the server ends it

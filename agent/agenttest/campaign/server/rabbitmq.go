@@ -36,7 +36,7 @@ func StartRabbitMQ(t testing.TB, password string, queues []string, lines ...stri
 	path := Need(t, "rabbitmq-server", "rabbitmq-server", scripts)
 	dir, port := Dir(t), network.FreePort(t)
 	r := &RabbitMQ{Addr: fmt.Sprintf("127.0.0.1:%d", port), definitions: filepath.Join(dir, "definitions.json")}
-	var declared []map[string]any
+	declared := []map[string]any{} // not null, which a node refuses
 	for _, q := range queues {
 		name, kind, _ := strings.Cut(q, ":")
 		arguments := map[string]any{}
@@ -71,7 +71,7 @@ func StartRabbitMQ(t testing.TB, password string, queues []string, lines ...stri
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"),
 		"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + own,
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"}
-	const slow = 3 * time.Minute // starting takes five seconds on an idle machine, most of it for compiled code
+	const slow = 3 * time.Minute // an idle machine needs five seconds to start a node
 	r.Process = &Process{Path: path, Dir: dir, Env: env, Ready: r.answers, Timeout: slow}
 	r.Launch(t)
 	delete(r.objects, "queues") // a node that declares a stream again at its next start may lose messages
