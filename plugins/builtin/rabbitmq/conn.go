@@ -30,7 +30,7 @@ type serverSettings struct {
 	// Password. By reference, such as ${file:/etc/conduit/rabbitmq-password}.
 	Password string `json:"auth.password"`
 	// Heartbeat interval. A connection without a sign of life for twice this time is closed.
-	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=999ms"`
+	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0"`
 	// Timeout of connecting and of every response of the server.
 	Timeout time.Duration `json:"timeout" default:"10s" validate:"gt=0"`
 
@@ -51,6 +51,9 @@ func (s *serverSettings) check() error {
 		if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 			return sdk.SettingError{Setting: "url", Message: "must have nothing after the port: set vhost"}
 		}
+	}
+	if s.Heartbeat < time.Second { // the protocol counts seconds
+		return sdk.SettingError{Setting: "heartbeat", Message: "must be at least 1s"}
 	}
 	_, err := s.Client()
 	return err

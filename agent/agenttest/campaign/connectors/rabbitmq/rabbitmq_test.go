@@ -339,39 +339,37 @@ func (w writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestContract runs the checks of the contract.
+// TestContract runs the checks of the contract, with streams for the source, as only they have positions.
 func TestContract(t *testing.T) {
 	load.Parallel(t, load.Server)
 	s, n := start(t), 0
-	queue := func(t testing.TB) (map[string]string, string) {
+	queue := func(t testing.TB, kind string) string {
 		n++
 		name := fmt.Sprint("contract", n)
-		if _, err := s.ch.QueueDeclare(name, true, false, false, false,
-			client.Table{"x-queue-type": "quorum"}); err != nil {
+		if _, err := s.ch.QueueDeclare(name, true, false, false, false, client.Table{"x-queue-type": kind}); err != nil {
 			t.Fatal(err)
 		}
-		return s.settings(), name
+		return name
 	}
+	taken := map[string][]string{} // payloads of messages that were removed from a queue
 	plugintest.Run(t, plugintest.Target{Connector: rabbitmq.Connector(), Timeout: 10 * time.Second,
 		Source: func(t testing.TB, n int) map[string]string {
-			set, name := queue(t)
+			name := queue(t, "stream")
 			for i := range n {
 				s.publish(t, name, fmt.Sprint(i))
 			}
-			set["queue"] = name
-			return set
+			return s.settings("queue", name)
 		},
 		Destination: func(t testing.TB) map[string]string {
-			set, name := queue(t)
-			set["routingKey"], set["sdk.record.format"] = name, "template"
-			set["sdk.record.format.options"] = `{{ with .Payload.After }}{{ printf "%s" . }}{{ end }}`
-			return set
+			return s.settings("routingKey", queue(t, "quorum"), "sdk.record.format", "template",
+				"sdk.record.format.options", `{{ with .Payload.After }}{{ printf "%s" . }}{{ end }}`)
 		},
-		Written: func(t testing.TB, set map[string]string) (all []string) {
-			for _, m := range s.left(t, set["routingKey"]) {
-				all = append(all, string(m.Body))
+		Written: func(t testing.TB, set map[string]string) []string {
+			name := set["routingKey"]
+			for _, m := range s.left(t, name) {
+				taken[name] = append(taken[name], string(m.Body))
 			}
-			return all
+			return taken[name]
 		}})
 }
 
