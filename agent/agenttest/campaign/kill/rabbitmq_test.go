@@ -2,9 +2,11 @@ package kill_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +29,7 @@ type rabbitMQ struct {
 	n        int    // passwords so far
 }
 
-// startRabbitMQ starts a node whose queue has a type. It restarts the node once, gracefully: a node that is killed soon
-// after the declaration of a quorum queue may begin the queue anew, because it has not yet written the queue's name.
+// startRabbitMQ starts a node whose queue has a type.
 func startRabbitMQ(t testing.TB, dir, kind string) *rabbitMQ {
 	t.Helper()
 	r := &rabbitMQ{t: t, password: filepath.Join(dir, "password"),
@@ -36,6 +37,8 @@ func startRabbitMQ(t testing.TB, dir, kind string) *rabbitMQ {
 	if err := os.WriteFile(r.password, []byte("word"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A node that is killed soon after the declaration of a quorum queue may begin the queue anew, because it has not
+	// yet written the queue's name.
 	r.Stop()
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -113,22 +116,53 @@ func (r *rabbitMQ) produce(ctx context.Context, first, n int) error {
 	})
 }
 
-// stored returns the numbers in the queue, to which the node returns the messages when the connection ends.
-func (r *rabbitMQ) stored(ctx context.Context) (all []int, err error) {
-	err = r.do(ctx, func(ch *client.Channel) error {
+// drain removes the messages from the queue.
+type drain struct {
+	*rabbitMQ
+	all  []int // numbers in the removed messages, in order
+	seen map[string]bool
+}
+
+// stored removes the messages until the node sends nothing for a while. It has one message at a time, because a node
+// changes the order of several unacknowledged ones when it sends them again.
+func (d *drain) stored(ctx context.Context) ([]int, error) {
+	const quiet = 300 * time.Millisecond
+	err := d.do(ctx, func(ch *client.Channel) error {
+		if err := ch.Qos(1, 0, false); err != nil {
+			return err
+		}
+		messages, err := ch.Consume("ledger", "", false, false, false, false, nil)
+		if err != nil {
+			return err
+		}
 		for {
-			m, ok, err := ch.Get("ledger", false)
-			if err != nil || !ok {
-				return err
+			select {
+			case m, ok := <-messages:
+				if !ok {
+					return errors.New("the connection was lost")
+				}
+				if err := d.take(&m); err != nil {
+					return err
+				}
+			case <-time.After(quiet):
+				return nil
 			}
-			var n int
-			if _, err := fmt.Sscanf(string(m.Body), `{"n":%d`, &n); err != nil {
-				return err
-			}
-			all = append(all, n)
 		}
 	})
-	return all, err
+	return slices.Clone(d.all), err
+}
+
+// take acknowledges a message. When the acknowledgement is lost, the message comes again.
+func (d *drain) take(m *client.Delivery) error {
+	var n int
+	if _, err := fmt.Sscanf(string(m.Body), `{"n":%d`, &n); err != nil {
+		return err
+	}
+	if !m.Redelivered || !d.seen[m.MessageId] {
+		d.all = append(d.all, n)
+	}
+	d.seen[m.MessageId] = true
+	return m.Ack(false)
 }
 
 // runRabbitMQSource reads from a queue of a type. The node sends unacknowledged messages of a queue again when the
@@ -160,9 +194,9 @@ func TestRabbitMQDestination(t *testing.T) {
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:rabbitmq", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
-			r := startRabbitMQ(t, dir, "quorum")
-			return &kill.System{Addr: r.Addr, Server: r, Rotate: r.rotate, Stored: r.stored,
-				Settings: r.settings("routingKey", "ledger", "retry.timeout", "1s", "sdk.record.format", "template",
+			d := &drain{rabbitMQ: startRabbitMQ(t, dir, "quorum"), seen: map[string]bool{}}
+			return &kill.System{Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: d.stored,
+				Settings: d.settings("routingKey", "ledger", "retry.timeout", "1s", "sdk.record.format", "template",
 					"sdk.record.format.options", "{{ toJson .Payload.After }}")}
 		},
 	})
