@@ -263,9 +263,9 @@ func (c *connection) explain(err error) error {
 	return err
 }
 
-// failure returns the reason for the loss of the connection. lost must be closed or have the reason.
-func (c *connection) failure() error {
-	if reason := <-c.lost; reason != nil {
+// failure returns the error for the loss of the connection, with the reason from lost; nil: unknown.
+func (c *connection) failure(reason *amqp.Error) error {
+	if reason != nil {
 		return c.explain(fmt.Errorf("the connection was lost: %w", reason))
 	}
 	return c.explain(errors.New("the connection was lost"))

@@ -222,8 +222,8 @@ func (p *publisher) send(ctx context.Context, m *outgoing, mandatory bool) (*amq
 	for p.blocked.Load() {
 		select {
 		case <-p.changed:
-		case <-p.lost:
-			return nil, p.explain(errors.New("the connection was lost"))
+		case reason := <-p.lost:
+			return nil, p.failure(reason)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

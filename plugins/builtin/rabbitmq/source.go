@@ -295,7 +295,7 @@ func (s *sourceSettings) explain(err error) error {
 	case !errors.As(err, &reason):
 		return fmt.Errorf("cannot read queue %q: %w", s.Queue, err)
 	}
-	remedy := ""
+	var remedy string
 	switch {
 	case strings.Contains(reason.Reason, "inaccessible"), strings.Contains(reason.Reason, "timed out"):
 		// a node is down; or messages were unacknowledged for longer than consumer_timeout of the server
@@ -363,7 +363,7 @@ func (s *Source) lost(c *connection, in *consumer) error {
 	default:
 	}
 	_ = c.socket.Close()
-	return c.failure()
+	return c.failure(<-c.lost)
 }
 
 // offsetHeader is the header with the offset of a message in a stream, and the argument with the offset of a consumer.
