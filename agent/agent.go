@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -206,13 +207,21 @@ func (a *Agent) run(ctx context.Context) error {
 		a.options.Started(a)
 	}
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines",
-		a.options.Config.Pipelines.Path)
+		a.options.Config.Pipelines.Path, "store", absolute(a.options.Config.DB.SQLite.Path))
 	err = g.Wait()
 	a.cluster.Leave(serving)
 	endServing()
 	err = errors.Join(err, services.Wait(), a.Catalog.Modules.Close(context.WithoutCancel(ctx)))
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
+}
+
+// absolute returns an absolute form of path for the log.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // loadTrends reads the saved trends of the declared pipelines. An error does not prevent the start.

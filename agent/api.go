@@ -197,7 +197,7 @@ func (a *Agent) cleanUp(ctx context.Context, connectorID string) error {
 	return a.Loop.CleanUp(ctx, connectorID)
 }
 
-// pluginChanges returns the changes of executables from which connectors run.
+// pluginChanges returns the connectors and processors that a restart would start differently, or not at all.
 func (a *Agent) pluginChanges() []spec.PluginChange { return a.Catalog.Changes(pipelineOf(a.Store)) }
 
 // directory returns the state of the directory of the pipeline files.

@@ -25,8 +25,12 @@ func openStore(ctx context.Context, o Options) (*store.DB, error) {
 		c := o.Config.DB.SQLite
 		return store.Open(ctx, c.Path, store.WithLog(o.Log), store.OnNetwork(c.NetworkFileSystem))
 	}
+	_, missing := os.Stat(o.Config.DB.SQLite.Path)
 	db, err := open()
 	if err == nil {
+		if errors.Is(missing, fs.ErrNotExist) {
+			o.Log.Info("created a new, empty store", "component", "agent", "store", absolute(o.Config.DB.SQLite.Path))
+		}
 		sayAdopted(db, o)
 	}
 	if !unusable(err) || !o.Config.API.Enabled {

@@ -77,6 +77,7 @@ func (a *Agent) wire() {
 		Taps:       &a.taps,
 		Tracer:     a.exporter.Tracer(),
 		Keep:       a.ownDeadLetters.Keep,
+		Returning:  a.returning,
 		Window:     w,
 		AckTimeout: c.Pipelines.AckTimeout,
 

@@ -43,7 +43,7 @@ type Server struct {
 	// CleanUp is called after the connector was removed from its pipeline: if it was ever started, LifecycleOnDeleted
 	// is called; then its state and position are forgotten.
 	CleanUp func(ctx context.Context, connectorID string) error
-	// PluginChanges returns the changes of the executables that connectors run from, by connector.
+	// PluginChanges returns the connectors and processors that a restart would start differently, or not at all.
 	PluginChanges func() []spec.PluginChange
 	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
 	Ready func(ctx context.Context) error
@@ -205,11 +205,24 @@ type Stats struct {
 	Panics   uint64            // requests that ended in a panic
 	Sessions map[string]int    // inspector sessions by connector
 	Dropped  map[string]uint64 // records not shown by inspectors, by connector
+	Expiry   time.Time         // of the certificate that new connections get; zero: there is none
 }
 
 // Stats returns the current counters.
 func (s *Server) Stats() Stats {
 	s.init()
 	sessions, dropped := s.inspector.Stats()
-	return Stats{Panics: s.guard.Panics(), Sessions: sessions, Dropped: dropped}
+	return Stats{Panics: s.guard.Panics(), Sessions: sessions, Dropped: dropped, Expiry: s.expiry()}
+}
+
+// expiry returns when the certificate in use expires, zero if there is none.
+func (s *Server) expiry() time.Time {
+	c := s.TLS
+	if c != nil && c.GetConfigForClient != nil {
+		c, _ = c.GetConfigForClient(&tls.ClientHelloInfo{})
+	}
+	if c == nil || len(c.Certificates) == 0 || c.Certificates[0].Leaf == nil {
+		return time.Time{}
+	}
+	return c.Certificates[0].Leaf.NotAfter
 }

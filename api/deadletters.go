@@ -44,7 +44,8 @@ var (
 	}
 	pageParams = append([]param{
 		{Name: "before", Description: "only those with a lower id: next of the previous page"},
-		{Name: "limit", Description: "maximum number to list; default 100, at most 500"}}, filterParams...)
+		{Name: "limit", Description: "maximum number to list; default 100, at most 500, or 100 with records"},
+		{Name: "records", Description: "whether to add an excerpt of each record"}}, filterParams...)
 	dropParams = append([]param{
 		{Name: "ids", Description: "ids, separated by commas", Example: "17,18"},
 		{Name: "all", Description: "all dead letters of the pipeline"}}, filterParams...)
@@ -154,7 +155,18 @@ func (s *deadLetterHandlers) List(_ http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, maxPage))))
+	most := int64(maxPage)
+	records, err := flagParam(r, "records")
+	if err != nil {
+		return nil, err
+	}
+	if records {
+		most = maxExcerpts
+	}
+	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, most))))
+	if err == nil && records {
+		s.excerpts(r.Context(), r.PathValue("id"), page.DeadLetters)
+	}
 	page.Elsewhere = s.Placements.DeadLettersElsewhere(r.PathValue("id"))
 	if s.Replays != nil {
 		if status, ok := s.Replays.Status(r.Context(), r.PathValue("id")); ok && status.Running {

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +20,10 @@ type fakeDeadLetters struct {
 	calls  []string
 	broken error
 	gone   bool
+
+	record   string // "": of a position only
+	bytes    int64
+	vanishes bool // it is gone when it is read
 }
 
 func (d *fakeDeadLetters) call(what string, v any) error {
@@ -32,7 +38,8 @@ func (d *fakeDeadLetters) has(pipeline string, id int64) bool {
 
 func (d *fakeDeadLetters) deadLetter() spec.DeadLetter {
 	return spec.DeadLetter{ID: 17, PipelineID: "orders", Stage: spec.RefusedByDestination, Error: "no",
-		Refusals: []spec.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
+		Refusals: []spec.Refusal{{Error: "no"}}, Bytes: d.bytes,
+		Record: json.RawMessage(cmp.Or(d.record, `{"position":"MQ=="}`))}
 }
 
 func (d *fakeDeadLetters) Totals(context.Context) ([]spec.DeadLetterTotals, error) {
@@ -50,7 +57,7 @@ func (d *fakeDeadLetters) List(
 }
 
 func (d *fakeDeadLetters) Get(_ context.Context, pipeline string, id int64) (spec.DeadLetter, error) {
-	if err := d.call("get", []any{pipeline, id}); err != nil || d.has(pipeline, id) {
+	if err := d.call("get", []any{pipeline, id}); err != nil || d.has(pipeline, id) && !d.vanishes {
 		return d.deadLetter(), err
 	}
 	return spec.DeadLetter{}, spec.ErrNotFound
@@ -87,6 +94,56 @@ func (d *fakeDeadLetters) Status(_ context.Context, pipeline string) (spec.Repla
 func (d *fakeDeadLetters) Cancel(_ context.Context, pipeline string) (spec.Replay, bool, error) {
 	return spec.Replay{PipelineID: pipeline, Cancelled: true, Member: "m2"}, pipeline == "orders",
 		d.call("cancel", pipeline)
+}
+
+// Lists have excerpts of records on request. They are one line each, bounded, and left out for large dead letters.
+func TestExcerptsOfDeadLetters(t *testing.T) {
+	data := func(before, after string) string {
+		return `{"position":"MQ==","operation":"create","metadata":null,"key":null,"payload":{"before":` + before +
+			`,"after":` + after + `}}`
+	}
+	raw := func(text string) string { return `"` + base64.StdEncoding.EncodeToString([]byte(text)) + `"` }
+	for name, c := range map[string]struct {
+		record, want string
+		bytes        int64
+	}{
+		"text":         {data("null", raw("a \u001b[31mb\n\n  c")), "a \u001b[31mb c", 9},
+		"structured":   {data("null", `{"a":12345678901234567890,"b":"<x>"}`), `{"a":12345678901234567890,"b":"<x>"}`, 9},
+		"bytes":        {data("null", raw("\xff\x00")), "base64:/wA=", 9},
+		"deletion":     {data(raw("old"), "null"), "old", 9},
+		"nothing":      {data("null", "null"), "", 9},
+		"long":         {data("null", raw(strings.Repeat("ä", 300))), strings.Repeat("ä", 200) + "…", 9},
+		"no record":    {`{"position":"?"}`, "", 9},
+		"large":        {data("null", raw("x")), "", 64<<10 + 1},
+		"at the limit": {data("null", raw("x")), "x", 64 << 10},
+	} {
+		w := newWorld(t)
+		s := newServer(w)
+		store := &fakeDeadLetters{record: c.record, bytes: c.bytes}
+		s.DeadLetters, s.Replays = store, store
+		got := do(s.Handler(), "GET", "/v1/pipelines/orders/dead-letters?records=true&limit=500", "")
+		var page spec.DeadLetterPage
+		if err := json.Unmarshal(got.body, &page); err != nil || got.status != 200 || len(page.DeadLetters) != 1 ||
+			page.DeadLetters[0].Excerpt != c.want {
+			t.Errorf("%s: %d %s, want %q", name, got.status, got.body, c.want)
+		}
+		if !strings.HasSuffix(store.calls[0], ",0,100]") {
+			t.Errorf("%s: %s", name, store.calls[0])
+		}
+		if plain := do(s.Handler(), "GET", "/v1/pipelines/orders/dead-letters", ""); strings.Contains(string(plain.body),
+			"excerpt") {
+			t.Errorf("%s without a request: %s", name, plain.body)
+		}
+	}
+	s := newServer(newWorld(t))
+	store := &fakeDeadLetters{vanishes: true}
+	s.DeadLetters, s.Replays = store, store
+	if got := do(s.Handler(), "GET", "/v1/pipelines/orders/dead-letters?records", ""); got.status != 200 {
+		t.Errorf("dropped meanwhile: %d %s", got.status, got.body)
+	}
+	if got := do(s.Handler(), "GET", "/v1/pipelines/orders/dead-letters?records=x", ""); got.status != 400 {
+		t.Errorf("not a flag: %d %s", got.status, got.body)
+	}
 }
 
 // A replay in progress keeps another from beginning.

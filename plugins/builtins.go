@@ -28,6 +28,8 @@ type builtins struct {
 	once      sync.Once
 	standard  []sdk.Connector // connectors with a description, with the sdk.* settings
 	installed []Installed     // the same
+
+	running uses
 }
 
 // Installed returns the connectors without those whose description panics.
@@ -52,40 +54,43 @@ func (b *builtins) add(c sdk.Connector) error {
 	})
 }
 
+// Running implements Registry.
+func (b *builtins) Running() []Running { return b.running.list() }
+
 // Source creates a source that runs in this process.
-func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error) {
-	c, err := b.connector(plugin)
+func (b *builtins) Source(_ context.Context, use Use) (connector.Source, error) {
+	c, err := b.connector(use.Plugin)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
+		return nil, fmt.Errorf("cannot start source %q: %w", use.ConnectorID, err)
 	}
 	s := &source{}
-	s.init(b, plugin, connectorID)
+	s.init(b, use.Plugin, use.ConnectorID)
 	if b.stateDir != nil {
-		s.env.StateDir = b.stateDir(connectorID)
+		s.env.StateDir = b.stateDir(use.ConnectorID)
 	}
 	err = sdk.Contain(func() error { s.connector = c.NewSource(); return nil })
 	if err != nil {
-		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, s.contained(err))
+		return nil, fmt.Errorf("cannot start source %q: %w", use.ConnectorID, s.contained(err))
 	}
 	s.calls = s.connector
+	s.begin(b, use)
 	return s, nil
 }
 
 // Destination creates a destination that runs in this process.
-func (b *builtins) Destination(
-	_ context.Context, plugin pluginname.Name, connectorID string,
-) (connector.Destination, error) {
-	c, err := b.connector(plugin)
+func (b *builtins) Destination(_ context.Context, use Use) (connector.Destination, error) {
+	c, err := b.connector(use.Plugin)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
+		return nil, fmt.Errorf("cannot start destination %q: %w", use.ConnectorID, err)
 	}
 	d := &destination{}
-	d.init(b, plugin, connectorID)
+	d.init(b, use.Plugin, use.ConnectorID)
 	err = sdk.Contain(func() error { d.connector = c.NewDestination().(sdk.AsyncDestination); return nil })
 	if err != nil {
-		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, d.contained(err))
+		return nil, fmt.Errorf("cannot start destination %q: %w", use.ConnectorID, d.contained(err))
 	}
 	d.calls = d.connector
+	d.begin(b, use)
 	return d, nil
 }
 

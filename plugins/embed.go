@@ -8,6 +8,12 @@ import "embed"
 //go:embed example/README.md example/python/README.md sdk/README.md
 var Documentation embed.FS
 
+// PythonExample has a connector in Python, and the messages of the protocol. 'conduit plugins init --python' writes
+// them.
+//
+//go:embed example/python/connector.py wire/proto/*/*/*.proto
+var PythonExample embed.FS
+
 // SDKSources has the sources of the packages from which plugins are built. 'conduit plugins init' writes a copy of
 // them, without tests and this file.
 //

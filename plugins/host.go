@@ -44,10 +44,12 @@ type Host struct {
 type Registry interface {
 	// Installed returns the current plugins, in any order.
 	Installed() []Installed
+	// Running returns the connectors that were created and not torn down, in any order.
+	Running() []Running
 	// Source creates an instance of the plugin with exactly this name. It runs but is not configured.
-	Source(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error)
+	Source(ctx context.Context, use Use) (connector.Source, error)
 	// Destination is like Source for a destination.
-	Destination(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error)
+	Destination(ctx context.Context, use Use) (connector.Destination, error)
 }
 
 // Discovery is a Registry whose plugins change while it runs.
@@ -132,7 +134,7 @@ func (h *Host) Source(ctx context.Context, plugin, connectorID string) (connecto
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
 	}
-	return registry.Source(ctx, found.FullName(), connectorID)
+	return registry.Source(ctx, Use{found.FullName(), plugin, connectorID})
 }
 
 // Destination is like Source for a destination.
@@ -145,7 +147,7 @@ func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (con
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
 	}
-	return registry.Destination(ctx, found.FullName(), connectorID)
+	return registry.Destination(ctx, Use{found.FullName(), plugin, connectorID})
 }
 
 // await waits for plugins that may match the reference.

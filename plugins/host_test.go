@@ -59,11 +59,13 @@ func (e executables) Installed() (all []plugins.Installed) {
 	return all
 }
 
-func (e executables) Source(_ context.Context, name pluginname.Name, id string) (connector.Source, error) {
-	return executable{name: name}, nil
+func (executables) Running() []plugins.Running { return nil }
+
+func (e executables) Source(_ context.Context, use plugins.Use) (connector.Source, error) {
+	return executable{name: use.Plugin}, nil
 }
 
-func (e executables) Destination(context.Context, pluginname.Name, string) (connector.Destination, error) {
+func (e executables) Destination(context.Context, plugins.Use) (connector.Destination, error) {
 	panic("there are no destinations")
 }
 
@@ -208,5 +210,38 @@ func TestComplete(t *testing.T) {
 		if got := s.Complete(); got != c.want {
 			t.Errorf("%+v: %v", s, got)
 		}
+	}
+}
+
+// A standalone plugin that appears under the name of a running built-in one would be used after a restart.
+func TestChangesOfBuiltins(t *testing.T) {
+	in, out := &fakeSource{}, &fakeDestination{}
+	in.t, out.t = t, t
+	h := newHost(sdk.Connector{NewSource: func() sdk.Source { return in },
+		NewDestination: func() sdk.Destination { return out }})
+	version := h.Builtin[0].Version
+	h.Standalone = executables{}
+	a, err := h.Source(t.Context(), "fake", connectorID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := h.Destination(t.Context(), "builtin:fake", connectorID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes := h.Changes(); len(changes) != 0 {
+		t.Errorf("at the start: %+v", changes)
+	}
+	h.Standalone = executables{"fake@v0.1.0"}
+	want := "connector orders:db runs builtin:fake@" + version + ", but fake now refers to standalone:fake@v0.1.0; a " +
+		"restart of the pipeline uses that one"
+	if c := h.Changes(); len(c) != 1 || c[0].Message != want || c[0].Reason != "PluginReplaced" {
+		t.Errorf("with an executable: %+v, want %q", c, want)
+	}
+	if err := errors.Join(a.Teardown(t.Context()), b.Teardown(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if changes := h.Changes(); len(changes) != 0 {
+		t.Errorf("at the end: %+v", changes)
 	}
 }

@@ -32,6 +32,7 @@ type instance struct {
 	syncs    *SyncGroup // nil if the host syncs nothing for its connectors
 	timeouts BuiltinTimeouts
 	calls    calls
+	end      func() // ends its registration as running
 
 	main serializer // every call except Ack
 	acks serializer
@@ -56,6 +57,12 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	}
 	in.timeouts = b.timeouts
 	in.main, in.acks = newSerializer(), newSerializer()
+}
+
+// begin registers the connector, which is declared as use, as running until Teardown.
+func (in *instance) begin(b *builtins, use Use) {
+	use.ConnectorID = in.id
+	in.end = b.running.begin(use)
 }
 
 // SyncAs syncs the writes of the connector under this name instead of the id of the pipeline: a connector whose records
@@ -126,6 +133,7 @@ func (in *instance) forgetState() error {
 // a running call does not return in time, the connector's Teardown is called when that call returns.
 func (in *instance) Teardown(ctx context.Context) error {
 	in.once.Do(func() {
+		defer in.end()
 		ended := in.fault("it is torn down") // set before the calls end, which return it
 		in.broken.CompareAndSwap(nil, &ended)
 		in.main.end()

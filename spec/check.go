@@ -89,8 +89,11 @@ func checkProcessors(r *report, at string, all []Processor) {
 func parseCondition(text string) error {
 	tree := parse.New("condition")
 	tree.Mode = parse.SkipFuncCheck // the processors check which functions exist
-	_, err := tree.Parse(text, "", "", map[string]*parse.Tree{})
-	return err
+	if _, err := tree.Parse(text, "", "", map[string]*parse.Tree{}); err != nil {
+		line, cause, _ := strings.Cut(strings.TrimPrefix(err.Error(), "template: condition:"), ": ")
+		return fmt.Errorf("at line %s of it, %s", line, cause)
+	}
+	return nil
 }
 
 func checkDeadLetterQueue(r *report, at string, q *DeadLetterQueue) {

@@ -32,15 +32,16 @@ const (
 	ConditionReady ConditionType = "Ready"
 	// it runs and delivers its records; State.Stall gives the reason if not
 	ConditionDelivering ConditionType = "Delivering"
-	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled
-	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
-	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
-	ConditionPlugin     ConditionType = "PluginChanged" // the file of a running plugin was replaced or deleted
+	ConditionDraining   ConditionType = "Draining"   // it is stopping, outstanding records are settled
+	ConditionConflict   ConditionType = "Conflict"   // another file or the API declares the same id
+	ConditionRolledBack ConditionType = "RolledBack" // another generation runs because the declared one failed
+	// a restart would start a running connector or processor from another plugin or file, or not at all
+	ConditionPlugin ConditionType = "PluginChanged"
 )
 
-// PluginChange is the change on disk of the executable of a running connector.
+// PluginChange says that a restart would start a connector or processor from another plugin or file, or not at all.
 type PluginChange struct {
-	Pipeline string // the pipeline of the connector
+	Pipeline string // the pipeline of the connector or processor
 	Reason   string // PluginReplaced, PluginBroken or PluginGone
 	Message  string // for people
 }
@@ -60,7 +61,7 @@ func (ConditionStatus) Enum() []string {
 }
 
 // Conditions returns every condition of a pipeline, in the order of the types. problems are the problems of the files
-// that declare it. changes are the changes of the executables that its connectors run from.
+// that declare it. changes concern its connectors and processors.
 func Conditions(d *Declaration, s *State, problems []Problem, changes []PluginChange) []Condition {
 	o := observation{d, s}
 	return []Condition{o.valid(problems), o.applied(), o.ready(), o.delivering(), o.draining(), o.conflict(problems),

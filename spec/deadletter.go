@@ -30,10 +30,13 @@ type DeadLetter struct {
 	Key string `json:"key"`
 	// Error of the last refusal, without secrets. Lists shorten it.
 	Error string `json:"error"`
-	// The record stopped the pipeline. The source delivers it again when the pipeline runs.
+	// The record stopped the pipeline. The source delivers it again when the pipeline runs. Once it is settled then, the
+	// dead letter is removed.
 	Stopped bool  `json:"stopped"`
 	Edited  bool  `json:"edited"`
 	Bytes   int64 `json:"bytes"`
+	// Beginning of the payload as one line of text. Only in lists, on request, unless the dead letter is large.
+	Excerpt string `json:"excerpt,omitempty"`
 
 	// The first and the last refusals, oldest first. Left out of lists.
 	Refusals []Refusal `json:"refusals,omitempty"`

@@ -73,7 +73,14 @@ func IsSecret(name, value string) bool {
 	if value == "" || IsReference(value) {
 		return false
 	}
-	return secretByName(name, value) || secretWithin().MatchString(value)
+	return secretByName(name, value) || mayHaveSecretWithin(value) && secretWithin().MatchString(value)
+}
+
+// mayHaveSecretWithin reports whether secretWithin can match value. Most values have nothing that a match needs, and
+// the expression is slow.
+func mayHaveSecretWithin(value string) bool {
+	return strings.ContainsAny(value, "@=:-_ \t\r\n\f") || strings.Contains(value, "AIza") ||
+		strings.Contains(value, "eyJ")
 }
 
 // ofRecord matches a reference to a field, or a template.

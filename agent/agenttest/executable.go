@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 
 // ExecutableVariable is an environment variable that, when set, makes the test binary the connector with that name.
 const ExecutableVariable = "CONDUIT_TEST_PLUGIN"
+
+// ReleaseVariable is an environment variable that, when set, gives that connector another version if it is built in.
+const ReleaseVariable = "CONDUIT_TEST_PLUGIN_VERSION"
 
 // ServeExecutable runs a connector if an agent started the test binary through a file that Install wrote, and returns
 // otherwise. A TestMain calls it first. The connectors are the built-in ones with the prefix x, those with the prefix
@@ -33,7 +37,7 @@ func ServeExecutable(more ...sdk.Connector) {
 		default:
 			continue
 		}
-		c.Name = name
+		c.Name, c.Version = name, cmp.Or(os.Getenv(ReleaseVariable), c.Version)
 		wire.Serve(c)
 	}
 	more = append(more,

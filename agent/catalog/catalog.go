@@ -63,10 +63,10 @@ type ModuleOptions struct {
 	Changed    func() // called after modules appeared, disappeared or changed; nil: never. It must not block
 }
 
-// Change is a change of the file of a running connector or processor.
+// Change says that a restart would start a connector or processor from another plugin or file, or not at all.
 type Change struct {
 	ID      string // of the connector or processor
-	Reason  string // spec.ReasonPluginReplaced and the like
+	Reason  string // PluginReplaced, PluginBroken or PluginGone
 	Message string // for people
 	Started time.Time
 }

@@ -2,21 +2,50 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"sort"
 
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// changes returns the changes of executables and of modules.
+// changes returns the changes of connectors and of processors.
 func (c *Catalog) changes() (all []Change) {
-	for _, e := range c.Executables.Changes() {
+	for _, e := range c.Host.Changes() {
 		all = append(all, Change{e.ConnectorID, e.Reason, e.Message, e.Started})
 	}
-	return append(all, c.Modules.Changes()...)
+	return append(all, c.processorChanges()...)
 }
 
-// Changes returns the connectors and processors that still run from an executable or a module that was since replaced
-// or removed on disk. pipelineOf returns the pipeline of a connector or processor, if any.
+// processorChanges returns one change for each processor that a restart would start from another plugin or module, or
+// not at all.
+func (c *Catalog) processorChanges() []Change {
+	byID := map[string]Change{}
+	for _, m := range c.Modules.Changes() {
+		byID[m.ID] = m
+	}
+	for _, r := range c.Processors.Running() {
+		modified, is := byID[r.ProcessorID]
+		runs := fmt.Sprintf("processor %s runs %s", r.ProcessorID, r.Plugin)
+		switch {
+		case r.Err == nil && r.Now != r.Plugin:
+			byID[r.ProcessorID] = Change{r.ProcessorID, "PluginReplaced", fmt.Sprintf("%s, but %s now refers to %s; a "+
+				"restart of the pipeline uses that one", runs, r.Reference, r.Now), r.Started}
+		case r.Err != nil && (!is || modified.Reason == "PluginReplaced"): // by another version than the reference names
+			byID[r.ProcessorID] = Change{r.ProcessorID, "PluginGone", fmt.Sprintf("%s, and cannot be restarted: %v",
+				runs, r.Err), r.Started}
+		}
+	}
+	all := make([]Change, 0, len(byID))
+	for _, change := range byID {
+		all = append(all, change)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
+	return all
+}
+
+// Changes returns the connectors and processors that a restart would start from another plugin or file, or not at all.
+// pipelineOf returns the pipeline of a connector or processor, if any.
 func (c *Catalog) Changes(pipelineOf func(id string) (pipelineID string, ok bool)) []spec.PluginChange {
 	var all []spec.PluginChange
 	for _, change := range c.changes() {

@@ -78,13 +78,21 @@ func (c *Catalog) checkPlugin(
 	if err != nil {
 		return []spec.Problem{problem(path+"/plugin", codePluginNotFound, err.Error())}
 	}
-	wrongs := params.Check(settings)
+	literal, known := make(map[string]string, len(settings)), true // known: no value has a reference
+	for name, value := range settings {
+		text, ok := spec.LiteralText(value)
+		if !ok {
+			text, known = value, false
+		}
+		literal[name] = text
+	}
+	wrongs := params.Check(literal)
 	if described.Kind == pluginname.Builtin { // executables may know other functions in templates
-		wrongs = append(Wrong(typ, params, settings), forbiddenPaths(host, described.Name, settings)...)
+		wrongs = append(Wrong(typ, params, literal), forbiddenPaths(host, described.Name, settings)...)
 	}
 	var problems []spec.Problem
 	for _, wrong := range wrongs {
-		if strings.Contains(settings[wrong.Setting], "$") {
+		if _, ok := spec.LiteralText(settings[wrong.Setting]); !ok { // its value is not known yet
 			continue
 		}
 		found := problem(path+"/settings/"+schemas.EscapePointer(wrong.Setting), "config.field_invalid", wrong.Error())
@@ -97,20 +105,10 @@ func (c *Catalog) checkPlugin(
 	case described.Kind != pluginname.Builtin:
 	case described.Name == "exec":
 		problems = append(problems, c.checkExec(path, settings)...)
-	case len(wrongs) == 0 && !refers(settings):
-		problems = append(problems, configure(ctx, host, path, described, typ, settings, c.alone)...)
+	case len(wrongs) == 0 && known:
+		problems = append(problems, configure(ctx, host, path, described, typ, literal, c.alone)...)
 	}
 	return problems
-}
-
-// refers reports whether a setting has a reference, whose value is not known yet.
-func refers(settings map[string]string) bool {
-	for _, value := range settings {
-		if strings.Contains(value, "$") {
-			return true
-		}
-	}
-	return false
 }
 
 // checkExec returns the reasons why the built-in connector exec cannot run a command. A disabled exec is only a

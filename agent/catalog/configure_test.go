@@ -28,6 +28,8 @@ func TestConfigure(t *testing.T) {
 	}{
 		"a function that does not exist": {spec.TypeDestination, "kafka",
 			map[string]string{"servers": "h:1", "topic": "{{ tojson .Key }}"}, "topic", "tojson"},
+		"a template with a variable": {spec.TypeDestination, "kafka", map[string]string{"servers": "h:1",
+			"topic": "{{ if false }}{{ $$r := . }}{{ $$r.key }}{{ end }}"}, "topic", `a record has no "key"`},
 		"a wrong expression": {spec.TypeSource, "file",
 			map[string]string{"path": "in", "multiline.start": "("}, "multiline.start", "missing closing )"},
 		"a URL without a scheme": {spec.TypeDestination, "http", map[string]string{"url": "example.com/in"}, "url", ""},

@@ -15,7 +15,8 @@ func Template() []byte {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=./" + SchemaFile + "\n" +
 		"# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
-		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n")
+		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n" +
+		"# Relative paths begin at the directory in which the agent is started.\n")
 	var open []string // groups of the last setting
 	for _, s := range declared() {
 		parts := strings.Split(s.Key, ".")

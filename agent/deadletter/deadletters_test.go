@@ -522,3 +522,46 @@ func TestUnusualRecordsAreKept(t *testing.T) {
 		})
 	}
 }
+
+// A dead letter that stopped its pipeline is removed when its record is delivered, unless it changed since.
+func TestDeliveredAgain(t *testing.T) {
+	s := openStore(t, deadletter.Limits{})
+	if all, err := s.Stopped(t.Context(), "p"); err != nil || all != nil {
+		t.Errorf("of a store that is not there: %+v, %v", all, err)
+	}
+	p := declared("p")
+	for n := range 5 {
+		l := deadLetter(n, "p:dst", "no")
+		l.Stopped = n != 0
+		keep(t, s, p, l)
+	}
+	keep(t, s, declared("q"), deadLetter(1, "q:dst", "no"))
+	edited, err := s.Get(t.Context(), "p", 5)
+	must(t, err)
+	r := deadLetter(4, "p:dst", "no").Record
+	if _, err := s.Edit(t.Context(), "p", edited.ID, &r); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Stopped(t.Context(), "p")
+	must(t, err)
+	if len(all) != 3 || string(all[0].Position) != "3" || string(all[2].Position) != "1" ||
+		all[0].SourceID != "p:src" || all[0].Generation != 3 {
+		t.Fatalf("stopped are %+v", all)
+	}
+	again := deadLetter(2, "p:dst", "no") // refused again, and tolerated
+	keep(t, s, p, again)
+	changed := 0
+	s.Changed = func() { changed++ }
+	for _, l := range all {
+		s.Delivered(l)
+	}
+	if got := ids(t, s, "p", spec.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{5, 3, 1}) || changed == 0 {
+		t.Errorf("left are %v, %d changes", got, changed)
+	}
+	page, err := s.List(t.Context(), "p", spec.DeadLetterFilter{}, 0, 10)
+	if must(t, err); page.Totals.Count != 3 {
+		t.Errorf("totals %+v", page.Totals)
+	}
+	s.Delivered(all[0]) // it is gone
+	must(t, s.Flush(t.Context()))
+}

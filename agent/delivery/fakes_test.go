@@ -195,7 +195,7 @@ func (d *fakeDestination) Open(ctx context.Context, settled func(int, error)) er
 	return d.opened(ctx)
 }
 
-// errRefused makes a write refuse its records; any other error breaks the connector.
+// errRefused makes a write or a processor refuse its records; any other error breaks the connector or processor.
 var errRefused = errors.New("no such column")
 
 func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
@@ -318,6 +318,24 @@ type fakeProcessor struct {
 	do func(ctx context.Context) error
 }
 
-func (*fakeProcessor) Parameters() sdk.Parameters                               { return nil }
-func (*fakeProcessor) Configure(context.Context, map[string]string) error       { return nil }
-func (p *fakeProcessor) Process(ctx context.Context, _ *sdk.ProcessBatch) error { return p.do(ctx) }
+func (*fakeProcessor) Parameters() sdk.Parameters                         { return nil }
+func (*fakeProcessor) Configure(context.Context, map[string]string) error { return nil }
+
+// errDropped makes a processor drop its records.
+var errDropped = errors.New("not wanted")
+
+func (p *fakeProcessor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	err := p.do(ctx)
+	for i := range b.Len() {
+		switch {
+		case errors.Is(err, errRefused):
+			b.Refuse(i, err)
+		case errors.Is(err, errDropped):
+			b.Filter(i)
+		}
+	}
+	if errors.Is(err, errRefused) || errors.Is(err, errDropped) {
+		return nil
+	}
+	return err
+}

@@ -15,11 +15,14 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The default interval between observations, and the number of observations after which the message of a stall may
-// change again.
 const (
+	// defaultInterval is the default interval between observations. It grows to watchShare times the duration of an
+	// observation, up to maxIntervals intervals, so that observing many pipelines takes a bounded share of a CPU.
 	defaultInterval = time.Second
-	messageEvery    = 10
+	watchShare      = 500
+	maxIntervals    = 4
+	// messageEvery is the number of intervals after which the message of a stall may change again.
+	messageEvery = 10
 )
 
 // Loop keeps the states of pipelines.
@@ -68,14 +71,17 @@ type pipeline struct {
 
 // Run observes until ctx ends, then it returns nil.
 func (w *Watch) Run(ctx context.Context) error {
-	tick := time.NewTicker(w.interval())
-	defer tick.Stop()
+	interval := w.interval()
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
+		case now := <-timer.C:
 			w.sample(ctx, now)
+			took := time.Since(now)
+			timer.Reset(min(max(interval, watchShare*took), maxIntervals*interval) - took)
 		}
 	}
 }
@@ -146,7 +152,7 @@ func (p *pipeline) changes(now time.Time, stall *spec.Stall, messages time.Durat
 // observe records the state of a pipeline and its stages.
 func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 	o := &p.observed
-	run, stats := w.Runs.Pipeline(s.PipelineID)
+	run, counts := w.Runs.Pipeline(s.PipelineID)
 	if s.Stall != o.State.Stall && s.Stall != nil && s.Stall.Failed && s.Stall.Restart.IsZero() {
 		p.failed(now)
 	}
@@ -166,26 +172,29 @@ func (w *Watch) observe(now time.Time, p *pipeline, s *spec.State) {
 		o.Unplaced = now
 	}
 	if run == nil || run != p.run {
-		p.begin(s, stats)
+		p.begin(s, counts)
 		p.run = run
 	}
 	if o.Stages = nil; run == nil {
-		p.recount(stats)
+		p.recount(counts)
 		return
 	}
 	w.stages = run.Stages(w.stages[:0])
 	found := 0
 	for i := range w.stages {
 		m := &w.stages[i]
-		p.note(now, found, m, run.Declared, stats)
+		p.note(now, found, m, run.Declared, counts)
 		found++
 	}
 	w.Runs.EachProcessor(s.PipelineID, func(id string, stats *processor.Stats) {
-		m := &measure.Stage{ID: id, Passed: stats.In.Load()}
+		m := &measure.Stage{ID: id, Passed: stats.Accepted.Load()}
+		if counts != nil {
+			m.Refusal = counts.Refusals(id).Get()
+		}
 		if call := stats.Current.Load(); call != 0 {
 			m.Doing, m.Outstanding, m.Acked = measure.Processing, 1, call
 		}
-		p.note(now, found, m, run.Declared, nil)
+		p.note(now, found, m, run.Declared, counts)
 		found++
 	})
 	p.stages = p.stages[:found]
@@ -269,6 +278,7 @@ func clearReports(stats *measure.Pipeline, kind spec.StageKind, id string) {
 	case spec.StageDestination:
 		c = stats.Destination(id)
 	case spec.StageProcessor:
+		stats.Refusals(id).Clear()
 		return
 	}
 	c.Reports.Clear()

@@ -149,12 +149,24 @@ func TestFailures(t *testing.T) {
 		"a processor fails": {nil, func(context.Context) error {
 			return errDown
 		}, nil, 3 * time.Second, []string{"ProcessorFailed"}},
+		"a processor refuses every record": {nil, func(context.Context) error {
+			return errRefused
+		}, nil, 25 * time.Second, []string{"ProcessorRefuses"}},
+		"a processor refuses every other record": {nil, everyOther(errRefused), nil, time.Second, []string{""}},
+		"a processor drops every record": {nil, func(context.Context) error {
+			return errDropped
+		}, nil, time.Second, []string{""}},
+		"a processor refuses its first record": {nil, func(context.Context) error {
+			return errRefused
+		}, &spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1}, 3 * time.Second, []string{"ProcessorRefuses"}},
 		"it is degraded by its first refused record": {map[string]fake{"out": {write: func(context.Context, int) error {
 			return errRefused
 		}}}, nil, &spec.DeadLetterQueue{Plugin: "dlq", WindowSize: 1},
 			3 * time.Second, []string{"DestinationRefuses"}},
-		"it refuses every other record": {map[string]fake{"out": {write: refusesEveryOther()}}, nil, nil, time.Second,
-			[]string{""}},
+		"it refuses every other record": {map[string]fake{"out": {write: func() func(context.Context, int) error {
+			next := everyOther(errRefused)
+			return func(ctx context.Context, _ int) error { return next(ctx) }
+		}()}}, nil, nil, time.Second, []string{""}},
 		"a record takes a minute": {map[string]fake{"out": {write: func(ctx context.Context, _ int) error {
 			return pause(ctx, time.Minute)
 		}}}, nil, nil, 65 * time.Second, []string{""}},
@@ -188,14 +200,67 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// refusesEveryOther returns a write that refuses every other record.
-func refusesEveryOther() func(context.Context, int) error {
+// everyOther returns a function that returns err every other time.
+func everyOther(err error) func(context.Context) error {
 	n := 0
-	return func(context.Context, int) error {
+	return func(context.Context) error {
 		if n++; n%2 == 0 {
-			return errRefused
+			return err
 		}
 		return nil
+	}
+}
+
+// A processor that refuses every record is to blame, with its last error, until a record is delivered.
+func TestProcessorRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(nil)
+		var wrong atomic.Bool // also read by the fakes
+		wrong.Store(true)
+		f.process = func(context.Context) error {
+			if wrong.Load() {
+				return errRefused
+			}
+			return nil
+		}
+		p := declared
+		p.Processors = []spec.Processor{{ID: "mask", Plugin: "fake", Workers: 1}}
+		f.store.declare(p)
+		a := start(t, f)
+		defer a.stop()
+		a.always(15*time.Second, "")
+		a.after(10*time.Second, "ProcessorRefuses")
+		s := a.stall()
+		if s.Stage != "p:mask" || s.Message != "processor p:mask passes on nothing: it refuses every record: no such column" {
+			t.Errorf("stall %+v", s)
+		}
+		if since := time.Since(s.Since); since < 23*time.Second || since > 25*time.Second {
+			t.Errorf("since %v", since)
+		}
+		a.always(time.Minute, "ProcessorRefuses")
+		wrong.Store(false)
+		a.after(3*time.Second, "")
+		if n, m := f.store.count("NotDelivering"), f.store.count("Delivering"); n != 1 || m != 1 {
+			t.Errorf("%d events of the beginning, %d of the end", n, m)
+		}
+	})
+}
+
+// A processor that refuses every record that meets its condition holds up nothing while others are delivered.
+func TestConditionalProcessorRefuses(t *testing.T) {
+	for condition, want := range map[string]string{`{{ hasSuffix "3" (toString .Payload.After) }}`: "",
+		`{{ not (hasSuffix "999" (toString .Payload.After)) }}`: "ProcessorRefuses"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakes(nil)
+			f.process = func(context.Context) error { return errRefused }
+			p := declared
+			p.Processors = []spec.Processor{{ID: "error", Plugin: "fake", Workers: 1, Condition: condition}}
+			f.store.declare(p)
+			a := start(t, f)
+			defer a.stop()
+			time.Sleep(25 * time.Second)
+			a.always(2*time.Minute, want)
+		})
 	}
 }
 

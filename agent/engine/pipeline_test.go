@@ -41,6 +41,8 @@ type world struct {
 	taps      *engine.TapPoints
 	tracer    engine.Tracer
 	stats     *measure.Pipeline
+	redact    func(error) error // nil: errors stay unchanged
+	returning func(context.Context) ([]engine.Returning, error)
 
 	ackTimeout time.Duration
 	keep       func(context.Context, *engine.DeadLetter) error // nil: nothing is kept
@@ -109,6 +111,8 @@ func (w *world) pipeline() *engine.Pipeline {
 		Taps:      w.taps,
 		Tracer:    w.tracer,
 		Stats:     w.stats,
+		Redact:    w.redact,
+		Returning: w.returning,
 
 		AckTimeout: w.ackTimeout,
 		Keep:       w.keep,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -140,6 +141,45 @@ func TestProcessorsDropAndRefuse(t *testing.T) {
 			wantValues(t, d.records(), kept)
 			wantStrings(t, "dead letters", w.deadLetters(), refused)
 		})
+	}
+}
+
+// The last error of each processor is known without secrets, and forgotten once the pipeline has no such processor.
+func TestRefusalsOfProcessors(t *testing.T) {
+	w := newWorld(t)
+	w.spec.DeadLetterQueue.WindowSize = 0
+	w.stats = &measure.Pipeline{}
+	w.stats.Refusals("p:gone").Note("no", time.Now())
+	w.redact = func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return errors.New(strings.ReplaceAll(err.Error(), "hunter2", "***"))
+	}
+	s := w.source("src", 10)
+	w.destination("dst", &fakeDestination{})
+	refuses := func(divisor int) func(context.Context, *sdk.ProcessBatch) error {
+		return eachValue(func(b *sdk.ProcessBatch, i, v int) {
+			if v%divisor == 0 {
+				b.Refuse(i, fmt.Errorf("hunter2 does not like %d", v))
+			}
+		})
+	}
+	w.processor("", "three", refuses(3))
+	w.processor("dst", "five", refuses(5))
+	w.processor("src", "eleven", refuses(11))
+	if err := w.run(func() bool { return s.ackedUpTo() == 10 }); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"p:three": "*** does not like 9", "p:dst:five": "*** does not like 10",
+		"p:src:eleven": "", "p:gone": ""} {
+		got := ""
+		if r := w.stats.Refusals(id).Get(); r != nil {
+			got = r.Text
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
 	}
 }
 

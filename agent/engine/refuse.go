@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -12,7 +13,10 @@ import (
 // refuseAll sends the records that a chain refused of the batch of t to the dead-letter queue. It returns the refused
 // inputs.
 func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refusal) (inputs []int32, err error) {
-	for _, refusal := range refusals {
+	for i, refusal := range refusals {
+		if i+1 == len(refusals) || refusals[i+1].Processor != refusal.Processor {
+			r.Stats.Refusals(refusal.Processor).Note(r.redacted(refusal.Err).Error(), time.Now())
+		}
 		l := DeadLetter{Record: refusal.Record, RefusedBy: refusal.Processor, Entry: refusal.Entry, Err: refusal.Err}
 		if refusal.Index < 0 {
 			err = r.refuseSettled(ctx, refusal.Settles, l)

@@ -56,8 +56,15 @@ func (r *run) setAmendable(amendable bool) {
 func (r *run) wire() {
 	r.deadLetters = newDeadLetterQueue(r, r.Pipeline.deadLetters)
 	var ids []string
+	for _, d := range r.Declared.Processors {
+		ids = append(ids, r.Declared.QualifiedID(d.ID))
+	}
 	for _, c := range r.Declared.Connectors {
-		ids = append(ids, r.Declared.QualifiedID(c.ID))
+		id := r.Declared.QualifiedID(c.ID)
+		ids = append(ids, id)
+		for _, d := range c.Processors {
+			ids = append(ids, id+":"+d.ID)
+		}
 	}
 	r.Stats.Retain(ids)
 	for i, o := range r.Pipeline.destinations {

@@ -106,6 +106,10 @@ func agentRules() []AlertRule {
 		alertRule("ConduitNotificationsDropped", "warning", "0s",
 			fmt.Sprintf(`increase(%s{result="dropped"}[1h]) > 0`, Notifications),
 			agent+" dropped notifications to {{ $labels.target }}", "conduit notify test shows the error."),
+		alertRule("ConduitCertificateExpires", "warning", "15m",
+			fmt.Sprintf("%s - time() < 7 * 86400", APICertificateExpiry),
+			"the certificate of the API of "+agent+" expires in {{ $value | humanizeDuration }}",
+			"Renew the files in api.tls.cert-file and api.tls.key-file; they are used at once."),
 		alertRule("ConduitPanics", "warning", "0s", fmt.Sprintf("increase(%s[1h]) > 0", APIPanics),
 			"a request to "+agent+" ended in a panic", "Report it, with the log."),
 	}

@@ -97,6 +97,7 @@ var (
 	sessionsDesc = desc(InspectorSessions, "Open inspector sessions.", "component_id")
 	droppedDesc  = desc(InspectorDropped, "Records that inspector sessions skipped.", "component_id")
 	panicsDesc   = desc(APIPanics, "Requests that ended in a panic.")
+	expiryDesc   = desc(APICertificateExpiry, "Time when the certificate of the API expires, in seconds since 1970.")
 	ackLagsDesc  = desc(AckLag, "Time from the last destination writing a record to its acknowledgement to the source.",
 		"pipeline_name", "pipeline_id")
 

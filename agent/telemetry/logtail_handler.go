@@ -7,55 +7,96 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Handler returns a handler that passes records on to next and keeps their lines.
+// Handler returns a handler that passes records on to next and keeps their lines. Whether next is enabled for a level
+// must not depend on attributes and groups.
 func (l *LogTail) Handler(next slog.Handler) slog.Handler {
-	return &logTailHandler{Handler: next, lines: l}
+	return &logTailHandler{lines: l, first: next}
 }
 
 // logTailHandler keeps lines. A line belongs to the connector in its attributes, or else to the pipeline, or else to
-// the agent.
+// the agent. Each stage of each pipeline has a handler, and most never get a line: a handler with further attributes or
+// another group is therefore prepared by its first line.
 type logTailHandler struct {
-	slog.Handler
 	lines *LogTail
+	first slog.Handler // without attributes and groups
+
+	parent  *logTailHandler // has all but the last attributes or the last group; nil: there are none
+	with    []slog.Attr     // the last attributes
+	inGroup string          // the last group
+
+	ready atomic.Pointer[preparedLogHandler]
+}
+
+// preparedLogHandler has the parts of a logTailHandler that a line needs.
+type preparedLogHandler struct {
+	next  slog.Handler
 	id    string // id of the owner, "" if only the attributes of a line name it
 	attrs []slog.Attr
 	group string
 }
 
+// prepared returns the parts of h that a line needs. Concurrent calls may prepare it twice.
+func (h *logTailHandler) prepared() *preparedLogHandler {
+	if p := h.ready.Load(); p != nil {
+		return p
+	}
+	p := &preparedLogHandler{next: h.first}
+	if h.parent != nil {
+		*p = *h.parent.prepared()
+		if h.inGroup != "" {
+			p.next, p.group = p.next.WithGroup(h.inGroup), p.group+h.inGroup+"."
+		} else {
+			p.next, p.attrs = p.next.WithAttrs(h.with), slices.Clone(p.attrs)
+			for _, a := range h.with {
+				p.id = p.owner(p.id, a)
+				a.Key = p.group + a.Key
+				p.attrs = append(p.attrs, a)
+			}
+		}
+	}
+	h.ready.Store(p)
+	return p
+}
+
+// Enabled implements slog.Handler.
+func (h *logTailHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.first.Enabled(ctx, l) }
+
 // Handle implements slog.Handler.
 func (h *logTailHandler) Handle(ctx context.Context, r slog.Record) error {
-	id := h.id
+	p := h.prepared()
+	id := p.id
 	r.Attrs(func(a slog.Attr) bool {
-		id = h.owner(id, a)
+		id = p.owner(id, a)
 		return true
 	})
 	if h.lines.admit(id, r.Time) {
-		h.lines.keep(id, h.line(&r))
+		h.lines.keep(id, p.line(&r))
 	}
-	return h.Handler.Handle(ctx, r)
+	return p.next.Handle(ctx, r)
 }
 
 // owner returns the owner of lines with the attribute a. id is the owner without it.
-func (h *logTailHandler) owner(id string, a slog.Attr) string {
-	if h.group == "" && (a.Key == "connector_id" || a.Key == "pipeline_id" && id == "") &&
+func (p *preparedLogHandler) owner(id string, a slog.Attr) string {
+	if p.group == "" && (a.Key == "connector_id" || a.Key == "pipeline_id" && id == "") &&
 		a.Value.Kind() == slog.KindString {
 		return a.Value.String()
 	}
 	return id
 }
 
-func (h *logTailHandler) line(r *slog.Record) spec.LogLine {
+func (p *preparedLogHandler) line(r *slog.Record) spec.LogLine {
 	line := spec.LogLine{At: r.Time, Level: strings.ToLower(r.Level.String()), Message: shortened(r.Message),
 		Fields: map[string]string{}}
-	for _, a := range h.attrs {
+	for _, a := range p.attrs {
 		addLogField(line.Fields, "", a)
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		addLogField(line.Fields, h.group, a)
+		addLogField(line.Fields, p.group, a)
 		return true
 	})
 	return line
@@ -105,21 +146,16 @@ func shortened(s string) string {
 
 // WithAttrs implements slog.Handler.
 func (h *logTailHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	c := *h
-	c.Handler, c.attrs = h.Handler.WithAttrs(attrs), slices.Clone(h.attrs)
-	for _, a := range attrs {
-		c.id = h.owner(c.id, a)
-		a.Key = h.group + a.Key
-		c.attrs = append(c.attrs, a)
+	if len(attrs) == 0 {
+		return h
 	}
-	return &c
+	return &logTailHandler{lines: h.lines, first: h.first, parent: h, with: attrs}
 }
 
 // WithGroup implements slog.Handler.
 func (h *logTailHandler) WithGroup(name string) slog.Handler {
-	c := *h
-	if c.Handler = h.Handler.WithGroup(name); name != "" {
-		c.group += name + "."
+	if name == "" {
+		return h
 	}
-	return &c
+	return &logTailHandler{lines: h.lines, first: h.first, parent: h, inGroup: name}
 }

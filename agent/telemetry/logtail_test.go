@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,39 @@ func TestLinesBelongToPipelines(t *testing.T) {
 	l.Forget("q")
 	if left := l.Read([]string{"q"}, 0, 10); len(left) != 0 {
 		t.Errorf("forgotten, but there is %v", left)
+	}
+}
+
+// A handler passes on its attributes and groups, whenever its parent gets a line.
+func TestHandlersArePreparedByTheirFirstLine(t *testing.T) {
+	var out bytes.Buffer
+	lines := &telemetry.LogTail{}
+	log := slog.New(lines.Handler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})))
+	parent := log.With("pipeline_id", "p")
+	child, group := parent.With("connector_id", "p:in", "a", 1), parent.WithGroup("g").With("b", 2)
+	empty := child.WithGroup("").With()
+	parent.Info("first")
+	child.Info("second", "c", 3)
+	group.Info("third", "c", 3)
+	empty.Info("fourth")
+	group.WithGroup("h").Info("fifth", "d", 4)
+	if child.Enabled(t.Context(), slog.LevelDebug) || !child.Enabled(t.Context(), slog.LevelInfo) {
+		t.Error("a handler with attributes is not enabled for the levels of the first one")
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), " msg=")
+		got = append(got, text)
+	}
+	want := []string{"first pipeline_id=p", "second pipeline_id=p connector_id=p:in a=1 c=3",
+		"third pipeline_id=p g.b=2 g.c=3", "fourth pipeline_id=p connector_id=p:in a=1",
+		"fifth pipeline_id=p g.b=2 g.h.d=4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the handler behind wrote\n%q, want\n%q", got, want)
+	}
+	kept := lines.Read([]string{"p"}, 0, 10)
+	if last := fmt.Sprint(kept[len(kept)-1].Fields); last != "map[g.b:2 g.h.d:4 pipeline_id:p]" {
+		t.Errorf("the fields of the last line are %s", last)
 	}
 }
 

@@ -46,6 +46,7 @@ const (
 	InspectorSessions      = "conduit_inspector_sessions"
 	InspectorDropped       = "conduit_inspector_dropped_records_total"
 	APIPanics              = "conduit_api_panics_total"
+	APICertificateExpiry   = "conduit_api_certificate_expiry_timestamp_seconds"
 	AckLag                 = "conduit_source_ack_lag_seconds"
 	PipelineSeconds        = "conduit_pipeline_execution_duration_seconds"
 	DeadLetterQueueBytes   = "conduit_dlq_bytes"

@@ -205,6 +205,9 @@ func (c *Collector) api(gauge gauge, counter counter) {
 		counter(droppedDesc, n, id)
 	}
 	counter(panicsDesc, stats.Panics)
+	if !stats.Expiry.IsZero() {
+		gauge(expiryDesc, float64(stats.Expiry.Unix()))
+	}
 }
 
 type (

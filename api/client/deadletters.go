@@ -21,9 +21,9 @@ func (c *Client) DeadLetterTotals(ctx context.Context) ([]spec.DeadLetterTotals,
 // DeadLetters returns a page of dead letters, newest first, with ids below before; 0 begins
 // with the newest.
 func (c *Client) DeadLetters(
-	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+	ctx context.Context, pipeline string, f spec.DeadLetterFilter, before int64, limit int, options ...Option,
 ) (spec.DeadLetterPage, error) {
-	options := append(filterQuery(f), Query("limit", strconv.Itoa(limit)))
+	options = append(append(filterQuery(f), Query("limit", strconv.Itoa(limit))), options...)
 	if before > 0 {
 		options = append(options, Query("before", strconv.FormatInt(before, 10)))
 	}

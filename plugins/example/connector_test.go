@@ -7,12 +7,26 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/protocol"
 )
 
 // TestConnector checks everything that hosts expect of a connector.
 func TestConnector(t *testing.T) {
-	plugintest.Run(t, plugintest.Target{
-		Connector: connector,
+	inProcess := target()
+	inProcess.Connector = connector
+	plugintest.Run(t, inProcess)
+}
+
+// TestExecutable checks it over the protocol in which an agent talks to the executable.
+func TestExecutable(t *testing.T) {
+	served := target()
+	served.Start = protocol.InProcess(connector)
+	plugintest.Run(t, served)
+}
+
+// target has the settings and the results that the checks need.
+func target() plugintest.Target {
+	return plugintest.Target{
 		Source: func(testing.TB, int) map[string]string {
 			return map[string]string{"text": "hello", "interval": "10us"}
 		},
@@ -20,7 +34,7 @@ func TestConnector(t *testing.T) {
 			return map[string]string{"path": filepath.Join(t.TempDir(), "out.csv")}
 		},
 		Written: payloads,
-	})
+	}
 }
 
 // payloads returns the last column of the file.

@@ -472,6 +472,7 @@ func TestStatsAndTaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if in, out, refused := stats.In.Load(), stats.Out.Load(), stats.Refused.Load(); in != 3 || out != 2 ||
+		stats.Accepted.Load() != 2 ||
 		refused != 1 {
 		t.Errorf("in %d, out %d, refused %d", in, out, refused)
 	}

@@ -75,12 +75,12 @@ func (c *Chain) add(s *stage) {
 
 // openStage starts one processor. On error it ends the workers that it started.
 func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) (*stage, error) {
-	plugin, err := c.options.Registry.find(ctx, d)
+	plugin, builtin, err := c.options.Registry.find(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	id := parent + ":" + d.ID
-	s := &stage{id: id, plugin: d.Plugin, unproven: minSeeking}
+	s := &stage{id: id, plugin: d.Plugin, unproven: minSeeking, end: func() {}}
 	if c.options.StateDir != "" {
 		s.stateDir = filepath.Join(c.options.StateDir, StateElement(parent, d.ID))
 	}
@@ -106,6 +106,9 @@ func (c *Chain) openStage(ctx context.Context, parent string, d spec.Processor) 
 		s.stats = c.options.Stats(id, d.Plugin)
 	}
 	s.stats.NeverFound.Store(nil) // of other settings
+	if d.Plugin != spec.RoutingPlugin {
+		s.end = c.options.Registry.begin(id, d.Plugin, plugin, builtin)
+	}
 	return s, nil
 }
 
@@ -161,29 +164,29 @@ const maxWorkers = 256
 // awaitLimit is how long the start of a processor waits for files that may contain it.
 const awaitLimit = 30 * time.Second
 
-// find returns the plugin of a declared processor, or an error if the processor cannot run as declared. It waits for
-// files whose content is not known yet.
-func (r *Registry) find(ctx context.Context, d spec.Processor) (sdk.ProcessorPlugin, error) {
+// find returns the plugin of a declared processor and whether it is built in, or an error if the processor cannot run
+// as declared. It waits for files whose content is not known yet.
+func (r *Registry) find(ctx context.Context, d spec.Processor) (p sdk.ProcessorPlugin, builtin bool, err error) {
 	if d.Plugin == spec.RoutingPlugin {
-		return routingPlugin, nil
+		return routingPlugin, true, nil
 	}
-	plugin, _, err := r.Find(d.Plugin)
+	p, builtin, err = r.Find(d.Plugin)
 	if err != nil && r.Await != nil {
 		limited, cancel := context.WithTimeout(ctx, awaitLimit)
 		defer cancel()
 		late := r.Await(limited)
-		if plugin, _, err = r.Find(d.Plugin); err != nil && late != nil {
+		if p, builtin, err = r.Find(d.Plugin); err != nil && late != nil {
 			err = fmt.Errorf("%w; files in processors.path are still being compiled: the pipeline is started again "+
 				"when they are ready", err)
 		}
 	}
 	if err != nil {
-		return plugin, err
+		return p, false, err
 	}
-	if err := checkWorkers(plugin, d.Workers); err != nil {
-		return plugin, declarationError{err}
+	if err := checkWorkers(p, d.Workers); err != nil {
+		return p, false, declarationError{err}
 	}
-	return plugin, nil
+	return p, builtin, nil
 }
 
 // declarationError describes a fault of a declaration other than its settings.

@@ -26,6 +26,8 @@ type Registry struct {
 	AllowPath func(path string) error
 	// TimeLimit is processors.timeout: Check warns of settings that exceed it. 0: no limit.
 	TimeLimit time.Duration
+
+	running running
 }
 
 // Find resolves a reference of the form [builtin:|standalone:|any:]name[@version] to a processor, and reports whether

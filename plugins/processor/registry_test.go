@@ -2,6 +2,7 @@ package processor_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,3 +100,45 @@ func (*passing) Parameters() sdk.Parameters { return nil }
 func (*passing) Configure(context.Context, map[string]string) error { return nil }
 
 func (*passing) Process(context.Context, *sdk.ProcessBatch) error { return nil }
+
+// A running processor is compared with the one to which its reference refers now.
+func TestRegistryRunning(t *testing.T) {
+	plugin := func(version string) sdk.ProcessorPlugin {
+		return sdk.ProcessorPlugin{Name: "mask", Version: version, New: func() sdk.Processor { return &passing{} }}
+	}
+	found := []sdk.ProcessorPlugin{plugin("v1.0.0")}
+	r := &processor.Registry{Standalone: func() []sdk.ProcessorPlugin { return found },
+		Builtin: []sdk.ProcessorPlugin{plugin("v0.1.0")}}
+	c, err := processor.Open(t.Context(), "p", []spec.Processor{{ID: "a", Plugin: "mask", Workers: 2},
+		{ID: "b", Plugin: "mask@v1.0.0"}, {ID: "c", Plugin: "builtin:mask"}}, processor.Options{Registry: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what, want string) {
+		t.Helper()
+		var lines []string
+		for _, p := range r.Running() {
+			line := p.ProcessorID + " " + p.Reference + " " + p.Plugin.String() + " " + p.Now.String()
+			if p.Err != nil {
+				line = p.ProcessorID + " " + p.Err.Error()
+			}
+			lines = append(lines, line)
+		}
+		slices.Sort(lines)
+		if got := strings.Join(lines, "; "); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	const pinned, builtin = "; p:b mask@v1.0.0 standalone:mask@v1.0.0 standalone:mask@v1.0.0",
+		"; p:c builtin:mask builtin:mask@v0.1.0 builtin:mask@v0.1.0"
+	check("at the start", "p:a mask standalone:mask@v1.0.0 standalone:mask@v1.0.0"+pinned+builtin)
+	found = append(found, plugin("v1.1.0"))
+	check("with a newer one", "p:a mask standalone:mask@v1.0.0 standalone:mask@v1.1.0"+pinned+builtin)
+	found = nil
+	check("without any", `p:a mask standalone:mask@v1.0.0 builtin:mask@v0.1.0; p:b cannot find processor "mask@v1.0.0": `+
+		"there is version latest, v0.1.0"+builtin)
+	if err := c.Teardown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	check("at the end", "")
+}

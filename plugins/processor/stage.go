@@ -28,6 +28,7 @@ type stage struct {
 	unproven   int    // records to process before missing fields are reported
 	found      bool   // every field was found
 	stats      *Stats
+	end        func()             // ends its registration as running
 	hung       bool               // a call did not return in time. Guarded by the mutex of guard
 	timeLimit  template.TimeLimit // for the condition
 
@@ -48,6 +49,7 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 	if tap != nil && len(w.records) > 0 {
 		tap(s.id, false, w.records)
 	}
+	accepted := len(w.records)
 	selected := s.choose(ctx, w)
 	if err := context.Cause(ctx); err != nil { // the records that choose refused are not at fault
 		return err
@@ -64,10 +66,11 @@ func (s *stage) run(ctx context.Context, w *work, n int) error {
 		}
 	}
 	if len(fates) > 0 {
-		w.apply(s, fates)
+		accepted -= w.apply(s, fates)
 		clear(s.fates)
 		s.fates = s.fates[:0]
 	}
+	s.stats.Accepted.Add(uint64(accepted))
 	s.stats.Out.Add(uint64(len(w.records)))
 	if tap != nil && len(w.records) > 0 {
 		tap(s.id, true, w.records)
@@ -320,6 +323,7 @@ func (k *worker) follow(n int, f func() error) error {
 }
 
 func (s *stage) teardown(ctx context.Context, g *guard) error {
+	s.end()
 	if g.isHung(s) {
 		return nil // the goroutine of the call ends the workers
 	}

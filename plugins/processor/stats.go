@@ -14,6 +14,7 @@ type Stats struct {
 	Out      atomic.Uint64 // records that left the stage, including those that its condition skipped
 	Filtered atomic.Uint64
 	Refused  atomic.Uint64
+	Accepted atomic.Uint64                   // records that it did not refuse, and those that its condition skipped
 	Nanos    atomic.Uint64                   // total time of the calls
 	Current  atomic.Uint64                   // number of the running call, 0 if there is none
 	Seconds  [len(Buckets) + 1]atomic.Uint64 // records by the time each took; the time of a batch is shared evenly

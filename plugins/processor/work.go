@@ -88,16 +88,19 @@ func (w *work) name(i int32) sdk.Held {
 	return sdk.Held{Batch: w.token, Index: w.origin(i)}
 }
 
-// apply applies the fates to the records.
-func (w *work) apply(s *stage, fates []sdk.Fate) {
+// apply applies the fates to the records. It returns the number of refused and postponed records.
+func (w *work) apply(s *stage, fates []sdk.Fate) (left int) {
 	n := len(w.records)
 	fates = w.postpone(s, fates)
 	for i := range fates {
 		switch fates[i].Kind {
 		case sdk.Replaced:
 			n += len(fates[i].Pieces) - 1
-		case sdk.Filtered, sdk.Refused, sdk.HeldBack, sdk.Postponed:
+		case sdk.Filtered, sdk.HeldBack:
 			n--
+		case sdk.Refused, sdk.Postponed:
+			n--
+			left++
 		}
 	}
 	records, origins := make([]record.Record, 0, n), make([]int32, 0, n)
@@ -128,6 +131,7 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 	if wasRefused {
 		w.dropRefused()
 	}
+	return left
 }
 
 // postpone queues the records starting with the first postponed one, which keeps their order. In the returned fates all

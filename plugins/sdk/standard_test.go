@@ -716,7 +716,7 @@ func TestRecordFormatRefuses(t *testing.T) {
 		`"sdk.record.format": must be one of`: {"sdk.record.format": "xml"},
 		`"sdk.record.format.options": cannot parse`: {"sdk.record.format": "template",
 			"sdk.record.format.options": "{{"},
-		`function "env" not defined`: {"sdk.record.format": "template",
+		`there is no function "env"`: {"sdk.record.format": "template",
 			"sdk.record.format.options": `{{ env "HOME" }}`},
 		`"sdk.record.format.options": "debezium.schma.name"`: {"sdk.record.format": "debezium/json",
 			"sdk.record.format.options": "debezium.schma.name=x"},

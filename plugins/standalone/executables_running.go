@@ -8,30 +8,21 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
-	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/connector"
 )
-
-// Change describes a change on disk of the executable that a running connector was started from.
-type Change struct {
-	ConnectorID string
-	Plugin      pluginname.Name // plugin of the connector
-	Reason      string          // PluginReplaced, PluginBroken or PluginGone
-	Message     string          // for people
-	Started     time.Time       // start of the connector
-}
 
 // running is a running connector and the file that it was started from.
 type running struct {
-	connectorID string
-	plugin      pluginname.Name
-	file        *file
-	pid         int
-	at          time.Time
+	plugins.Use
+	file *file
+	pid  int
+	at   time.Time
 }
 
 // begin registers a running connector until end is called.
-func (e *Executables) begin(connectorID string, plugin pluginname.Name, f *file, pid int) (end func()) {
-	r := &running{connectorID, plugin, f, pid, time.Now()}
+func (e *Executables) begin(use plugins.Use, f *file, pid int) (end func()) {
+	use.ConnectorID = connector.DeclaredID(use.ConnectorID)
+	r := &running{use, f, pid, time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running == nil {
@@ -51,7 +42,7 @@ func (e *Executables) Processes() []plugins.Process {
 	defer e.mu.Unlock()
 	all := make([]plugins.Process, 0, len(e.running))
 	for r := range e.running {
-		all = append(all, plugins.Process{ConnectorID: r.connectorID, PID: r.pid})
+		all = append(all, plugins.Process{ConnectorID: r.ConnectorID, PID: r.pid})
 	}
 	sort.Slice(all, func(i, j int) bool {
 		a, b := &all[i], &all[j]
@@ -60,49 +51,41 @@ func (e *Executables) Processes() []plugins.Process {
 	return all
 }
 
-// Changes returns the changed executables of running connectors, by connector.
-func (e *Executables) Changes() []Change {
+// Running implements plugins.Registry.
+func (e *Executables) Running() []plugins.Running {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var all []Change
+	all := make([]plugins.Running, 0, len(e.running))
 	for r := range e.running {
-		if reason, what := e.changed(r); reason != "" {
-			message := fmt.Sprintf("connector %s runs %s from an earlier file: %s",
-				r.connectorID, r.plugin, what)
-			all = append(all, Change{r.connectorID, r.plugin, reason, message, r.at})
-		}
+		all = append(all, e.compared(r))
 	}
-	sort.Slice(all, func(i, j int) bool {
-		a, b := &all[i], &all[j]
-		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started)) < 0
-	})
 	return all
 }
 
-// changed describes the change of the file that r was started from. It returns "" if the file is unchanged, or if the
-// new content is not specified yet. The caller holds mu.
-func (e *Executables) changed(r *running) (reason, what string) {
-	const next = "; a restart of the pipeline uses the new file"
-	if now := e.plugins[r.plugin]; now != nil {
-		if now.sum == r.file.sum {
-			return "", ""
+// compared compares the file that r was started from with the current files. The caller holds mu.
+func (e *Executables) compared(r *running) plugins.Running {
+	const never = ", and the connector cannot be restarted"
+	c := plugins.Running{Use: r.Use, Started: r.at}
+	if now := e.plugins[r.Plugin]; now != nil {
+		if now.sum != r.file.sum {
+			c.Reason, c.What = "PluginReplaced", now.entry+" was replaced; a restart of the pipeline uses the new file"
 		}
-		return "PluginReplaced", now.entry + " was replaced" + next
+		return c
 	}
+	c.Reason, c.What = "PluginGone", r.file.entry+" was removed"+never+" without it"
 	for _, now := range e.files {
 		switch {
 		case now.entry != r.file.entry:
 		case e.problems[now.entry] != "":
-			return "PluginBroken", fmt.Sprintf("%s is no longer usable, and the connector cannot be restarted: %s",
-				now.entry, e.problems[now.entry])
+			c.Reason, c.What = "PluginBroken", now.entry+" is no longer usable"+never+": "+e.problems[now.entry]
 		case now.spec == nil:
-			return "", ""
+			c.Pending = true
 		default:
-			return "PluginReplaced", fmt.Sprintf("%s is now %s@%s%s", now.entry, now.spec.Name, now.spec.Version,
-				next)
+			c.What = fmt.Sprintf("%s is now %s@%s%s: no file provides %s", now.entry, now.spec.Name, now.spec.Version,
+				never, r.Plugin)
 		}
 	}
-	return "PluginGone", r.file.entry + " was removed, and the connector cannot be restarted without it"
+	return c
 }
 
 // runningSource is a source that is registered as running until Teardown.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 )
@@ -114,33 +115,29 @@ func (e *Executables) resolve(path string) (string, error) {
 }
 
 // Source starts a process for a source.
-func (e *Executables) Source(
-	ctx context.Context, plugin pluginname.Name, connectorID string,
-) (connector.Source, error) {
-	client, f, err := e.client(plugin)
+func (e *Executables) Source(ctx context.Context, use plugins.Use) (connector.Source, error) {
+	client, f, err := e.client(use.Plugin)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
+		return nil, fmt.Errorf("cannot start source %q: %w", use.ConnectorID, err)
 	}
-	s, err := client.Source(ctx, connectorID)
+	s, err := client.Source(ctx, use.ConnectorID)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
+		return nil, fmt.Errorf("cannot start source %q: %w", use.ConnectorID, err)
 	}
-	return &runningSource{s, e.begin(connector.DeclaredID(connectorID), plugin, f, s.PID())}, nil
+	return &runningSource{s, e.begin(use, f, s.PID())}, nil
 }
 
 // Destination starts a process for a destination.
-func (e *Executables) Destination(
-	ctx context.Context, plugin pluginname.Name, connectorID string,
-) (connector.Destination, error) {
-	client, f, err := e.client(plugin)
+func (e *Executables) Destination(ctx context.Context, use plugins.Use) (connector.Destination, error) {
+	client, f, err := e.client(use.Plugin)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
+		return nil, fmt.Errorf("cannot start destination %q: %w", use.ConnectorID, err)
 	}
-	d, err := client.Destination(ctx, connectorID)
+	d, err := client.Destination(ctx, use.ConnectorID)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
+		return nil, fmt.Errorf("cannot start destination %q: %w", use.ConnectorID, err)
 	}
-	return &runningDestination{d, e.begin(connector.DeclaredID(connectorID), plugin, f, d.PID())}, nil
+	return &runningDestination{d, e.begin(use, f, d.PID())}, nil
 }
 
 // client returns a client for the plugin, and its file, provided that the file is unchanged since it was specified.

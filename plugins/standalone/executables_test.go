@@ -3,6 +3,7 @@ package standalone_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -543,20 +544,26 @@ func TestFewAreSpecifiedAtATime(t *testing.T) {
 	}
 }
 
+// useOf returns the use of a plugin by source p:src.
+func useOf(plugin pluginname.Name) plugins.Use {
+	return plugins.Use{Plugin: plugin, Reference: plugin.String(), ConnectorID: "p:src"}
+}
+
 // The executable of a running connector is compared with the current file until the connector ends.
 func TestChangesOfRunningPlugins(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
 	path := d.plugin("p", "v1.0.0", "")
 	d.rescan()
-	s, err := (&plugins.Host{Standalone: d}).Source(t.Context(), "counter", "p:src")
+	h := &plugins.Host{Standalone: d}
+	s, err := h.Source(t.Context(), "counter", "p:src")
 	if err != nil {
 		t.Fatal(err)
 	}
 	check := func(what, reason string, words ...string) {
 		t.Helper()
 		d.rescan()
-		changes := d.Changes()
+		changes := h.Changes()
 		if reason == "" && len(changes) == 0 {
 			return
 		}
@@ -580,7 +587,7 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 	d.plugin("p", "v1.0.0", "echo other >&2")
 	check("another one", "PluginReplaced", "was replaced")
 	d.plugin("p", "v2.0.0", "")
-	check("another version", "PluginReplaced", "is now counter@v2.0.0")
+	check("another version", "PluginReplaced", "but counter now refers to standalone:counter@v2.0.0")
 	d.script("p", "exit 3")
 	check("no plugin", "PluginBroken", "the program exited before it was ready")
 	if err := os.Remove(path); err != nil {
@@ -603,6 +610,102 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 	check("ended", "")
 	if processes := d.Processes(); len(processes) != 0 {
 		t.Errorf("processes %+v are left", processes)
+	}
+}
+
+// A reference to a running connector is resolved again when files appear and disappear.
+func TestChangesInOtherFiles(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	first := d.plugin("p1", "v1.0.0", "")
+	d.rescan()
+	h := &plugins.Host{Standalone: d, Builtin: []sdk.Connector{{Name: "counter", Version: "v0.5.0",
+		NewSource: func() sdk.Source { return &counter{} }}}}
+	for id, reference := range map[string]string{"a": "counter", "b": "standalone:counter", "c": "counter@v1.0.0",
+		"d": first, "e": "builtin:counter", "f": "counter@latest"} {
+		s, err := h.Source(t.Context(), reference, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Teardown(context.WithoutCancel(t.Context())) }()
+	}
+	check := func(what string, want ...string) {
+		t.Helper()
+		d.rescan()
+		got := h.Changes()
+		if len(got) != len(want) {
+			t.Fatalf("%s: changes %+v, want %q", what, got, want)
+		}
+		for i, c := range got {
+			if said := c.Reason + " " + c.Message; !strings.Contains(said, want[i]) {
+				t.Errorf("%s: %q does not say %q", what, said, want[i])
+			}
+		}
+	}
+	check("one file")
+	newer := d.plugin("p2", "v1.1.0", "")
+	says := func(id, reference, to string) string {
+		return "PluginReplaced connector " + id + " runs standalone:counter@v1.0.0, but " + reference +
+			" now refers to " + to + "; a restart of the pipeline uses that one"
+	}
+	name := "standalone:counter@v1.1.0 in " + newer
+	check("a newer version in another file", says("a", "counter", name), says("b", "standalone:counter", name),
+		says("f", "counter@latest", name))
+	gone := "was removed, and the connector cannot be restarted without it"
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	check("the running one is removed", says("a", "counter", name), says("b", "standalone:counter", name),
+		"PluginGone connector c runs standalone:counter@v1.0.0 from an earlier file: "+first+" "+gone,
+		"PluginGone connector d runs ", says("f", "counter@latest", name))
+	if err := os.Rename(newer, filepath.Join(d.dir, "unused")); err != nil {
+		t.Fatal(err)
+	}
+	d.plugin("p1", "v1.0.0", "")
+	d.script("unused", "exit 3")
+	check("it is back alone")
+	d.plugin("p1", "v0.9.0", "")
+	name = "standalone:counter@v0.9.0 in " + first
+	check("an older version in its file", says("a", "counter", name), says("b", "standalone:counter", name),
+		"PluginGone connector c runs standalone:counter@v1.0.0 from an earlier file: "+first+" is now counter@v0.9.0, and "+
+			"the connector cannot be restarted: no file provides standalone:counter@v1.0.0", says("d", first, name),
+		says("f", "counter@latest", name))
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	name = "builtin:counter@v0.5.0"
+	check("only the built-in one is left", says("a", "counter", name), "PluginGone connector b", "PluginGone connector c",
+		"PluginGone connector d", says("f", "counter@latest", name))
+}
+
+// A link that is replaced by a link to another version is one change, and the plugin is never reported as gone.
+func TestALinkToAnotherVersion(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	before, link := d.plugin("old", "v1.0.0", ""), filepath.Join(d.dir, "current")
+	if err := errors.Join(os.Rename(before, filepath.Join(d.dir, ".old")), os.Symlink(".old", link)); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	h := &plugins.Host{Standalone: d}
+	s, err := h.Source(t.Context(), "counter", "p:src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Teardown(context.WithoutCancel(t.Context())) }()
+	newer := d.plugin("new", "v2.0.0", "")
+	next := filepath.Join(d.dir, ".next")
+	if err := errors.Join(os.Rename(newer, filepath.Join(d.dir, ".new")), os.Symlink(".new", next),
+		os.Rename(next, link)); err != nil {
+		t.Fatal(err)
+	}
+	standalone.Scan(d.Executables)
+	if changes := h.Changes(); len(changes) != 0 {
+		t.Errorf("before the new one is known: %+v", changes)
+	}
+	d.rescan()
+	if changes := h.Changes(); len(changes) != 1 || changes[0].Reason != "PluginReplaced" {
+		t.Errorf("afterwards: %+v", changes)
 	}
 }
 
@@ -630,7 +733,7 @@ func TestConfinedPlugins(t *testing.T) {
 	if _, err := os.Stat(aside); err == nil || d.runs("p") != 0 {
 		t.Errorf("it wrote next to the directory: %v", err)
 	}
-	s, err := d.Source(t.Context(), d.Installed()[0].FullName(), "p:src")
+	s, err := d.Source(t.Context(), useOf(d.Installed()[0].FullName()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -647,13 +750,13 @@ func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
 	d.rescan()
 	name := d.Installed()[0].FullName()
 	d.plugin("p", "v1.0.0", "echo other")
-	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if _, err := d.Source(t.Context(), useOf(name)); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("replaced: error %v", err)
 	}
 	if err := os.Remove(filepath.Join(d.dir, "p")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "was removed") {
+	if _, err := d.Source(t.Context(), useOf(name)); err == nil || !strings.Contains(err.Error(), "was removed") {
 		t.Errorf("removed: error %v", err)
 	}
 }
@@ -691,8 +794,8 @@ func TestPluginsThatOthersCanChange(t *testing.T) {
 		chmod(d.dir, 0o777)
 		check("directory that all may write", filepath.Base(d.dir)+" has mode 0777")
 		if refuse {
-			if _, err := d.Source(t.Context(), pluginname.Name{Kind: pluginname.Standalone, Name: "counter",
-				Version: "v1.0.0"}, "p:src"); err == nil {
+			if _, err := d.Source(t.Context(), useOf(pluginname.Name{Kind: pluginname.Standalone,
+				Name: "counter", Version: "v1.0.0"})); err == nil {
 				t.Error("a refused plugin is started")
 			}
 		}

@@ -22,6 +22,12 @@ func SetEndTimeouts(c *Client, d time.Duration) {
 // SetFirstAgain sets the delay of the first retry to specify a file.
 func SetFirstAgain(e *Executables, d time.Duration) { e.firstAgain = d }
 
+// Scan scans the directory of e, and specifies nothing.
+func Scan(e *Executables) {
+	e.init()
+	e.scan()
+}
+
 // SetSubstituteWait sets the time that Await waits for a better plugin.
 func SetSubstituteWait(e *Executables, d time.Duration) { e.substituteWait = d }
 

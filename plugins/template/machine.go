@@ -49,7 +49,10 @@ func (m *machine) run(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error
 	err := m.stopped(start)
 	if err == nil {
 		m.record = r
-		err = m.template.Execute(m, viewOf(r))
+		v := viewOf(r)
+		if err = m.template.Execute(m, v); err != nil {
+			err = executionFault(err, v)
+		}
 	}
 	b.spend(start)
 	out := m.out

@@ -20,8 +20,8 @@ func ParsePath(text, empty string, zone *time.Location) (*Template, error) {
 }
 
 // checkFormats returns an error if the format of a call of strftime is wrong.
-func checkFormats(root parse.Node) (err error) {
-	eachNode(root, func(n parse.Node) {
+func checkFormats(tree *parse.Tree) (err error) {
+	eachNode(tree.Root, func(n parse.Node) {
 		c, ok := n.(*parse.CommandNode)
 		if !ok || len(c.Args) < 2 || err != nil {
 			return
@@ -29,7 +29,9 @@ func checkFormats(root parse.Node) (err error) {
 		id, isCall := c.Args[0].(*parse.IdentifierNode)
 		format, isText := c.Args[1].(*parse.StringNode)
 		if isCall && isText && id.Ident == strftimeName {
-			err = checkStrftime(format.Text)
+			if err = checkStrftime(format.Text); err != nil {
+				err = faultAt(tree, n, err)
+			}
 		}
 	})
 	if err != nil {

@@ -60,7 +60,7 @@ func newTemplate(text string, mode Mode, path *pathOptions) (*Template, error) {
 	if t.strict {
 		missing = "missingkey=error"
 	}
-	used, err := usedFunctions(text)
+	used, err := usedFunctions(text, t.strict, path != nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse the template: %w", err)
 	}
@@ -70,14 +70,14 @@ func newTemplate(text string, mode Mode, path *pathOptions) (*Template, error) {
 	}
 	parsed, err := template.New("").Option(missing).Funcs(used).Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("cannot parse the template: %w", err)
+		return nil, fmt.Errorf("cannot parse the template: %w", syntaxFault(err))
 	}
 	if parsed.Tree == nil { // only definitions or comments
 		t.constant = true
 		return t, nil
 	}
 	if path != nil {
-		if err := checkFormats(parsed.Root); err != nil {
+		if err := checkFormats(parsed.Tree); err != nil {
 			return nil, err
 		}
 	}

@@ -25,14 +25,16 @@ func printByText(t *template.Template) {
 	if err != nil {
 		panic(err)
 	}
-	call := trees[""].Root.Nodes[0].(*parse.ActionNode).Pipe.Cmds[1]
+	name := trees[""].Root.Nodes[0].(*parse.ActionNode).Pipe.Cmds[1].Args[0]
 	for _, each := range t.Templates() {
 		if each.Tree == nil || each.Root == nil {
 			continue
 		}
 		eachNode(each.Root, func(n parse.Node) {
 			if a, ok := n.(*parse.ActionNode); ok && len(a.Pipe.Decl) == 0 {
-				a.Pipe.Cmds = append(a.Pipe.Cmds, call.Copy().(*parse.CommandNode))
+				call := a.Pipe.Cmds[0].Copy().(*parse.CommandNode) // with its place, for errors
+				call.Args = []parse.Node{name.Copy()}
+				a.Pipe.Cmds = append(a.Pipe.Cmds, call)
 			}
 		})
 	}
@@ -92,8 +94,8 @@ func textFor(v any) (string, error) {
 	return record.Text(v)
 }
 
-// texts returns the texts of the values that are not nil.
-func texts(values []any) ([]string, error) {
+// textOfEach returns the texts of the values that are not nil.
+func textOfEach(values []any) ([]string, error) {
 	all := make([]string, 0, len(values))
 	for _, v := range values {
 		if v == nil {
@@ -112,13 +114,13 @@ func texts(values []any) ([]string, error) {
 func textsOf(list any) ([]string, error) {
 	v := indirect(reflect.ValueOf(list))
 	if kind := v.Kind(); kind != reflect.Slice && kind != reflect.Array || v.Type().Elem().Kind() == reflect.Uint8 {
-		return texts([]any{list})
+		return textOfEach([]any{list})
 	}
 	all := make([]any, v.Len())
 	for i := range all {
 		all[i] = v.Index(i).Interface()
 	}
-	return texts(all)
+	return textOfEach(all)
 }
 
 // textFunctions are the functions that make text from values of any type. They replace functions of text/template and
@@ -132,7 +134,7 @@ func textFunctions() template.FuncMap {
 	}
 	quoted := func(quote func(string) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {
-			all, err := texts(args)
+			all, err := textOfEach(args)
 			for i, s := range all {
 				all[i] = quote(s)
 			}

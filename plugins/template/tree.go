@@ -59,12 +59,16 @@ func isNil(n parse.Node) bool {
 	return false
 }
 
-// usedFunctions returns the functions in allFunctions that the template text calls.
-func usedFunctions(text string) (template.FuncMap, error) {
+// usedFunctions returns the functions in allFunctions that the template text calls. It returns an error for a text that
+// is no template, and for one that fails for every record.
+func usedFunctions(text string, strict, path bool) (template.FuncMap, error) {
 	tree := parse.New("")
 	tree.Mode = parse.SkipFuncCheck
 	trees := map[string]*parse.Tree{}
 	if _, err := tree.Parse(text, "", "", trees); err != nil {
+		return nil, syntaxFault(err)
+	}
+	if err := check(trees, strict, path); err != nil {
 		return nil, err
 	}
 	all, used := allFunctions(), template.FuncMap{}

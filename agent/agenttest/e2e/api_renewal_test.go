@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"crypto/x509"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"slices"
@@ -111,11 +112,25 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		}
 	}
 	answers("the start", first, first)
-	cert, key = second.Pair(t)
+	const metric = "conduit_api_certificate_expiry_timestamp_seconds"
+	expires := func(cert string) {
+		t.Helper()
+		block, _ := pem.Decode([]byte(cert))
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := agenttest.Scrape(t, w.Agent, metric); got != float64(leaf.NotAfter.Unix()) {
+			t.Errorf("%s is %v, want %v", metric, got, leaf.NotAfter.Unix())
+		}
+	}
+	expires(cert)
+	cert, key = second.PairWith(t, func(c *x509.Certificate) { c.NotAfter = c.NotAfter.Add(time.Minute) })
 	replace(t, c.CertFile, cert)
 	answers("only the certificate was replaced", first, first)
 	replace(t, c.KeyFile, key)
 	answers("its key was replaced", second, first)
+	expires(cert)
 	rewrite(t, c.ClientCAFile, second.PEM)
 	answers("the authority of clients was replaced", second, second)
 	rewrite(t, c.ClientCAFile, "no certificate")

@@ -117,7 +117,7 @@ func usedMetricsExist(t *testing.T, described string) {
 }
 
 // describeUnreported describes, from their declarations, the metrics that this test does not produce: those of sources
-// that report on their systems, and those of cluster members.
+// that report on their systems, of cluster members and of certificates.
 func describeUnreported(t *testing.T) string {
 	source, err := os.ReadFile("../../telemetry/descriptors.go")
 	if err != nil {
@@ -131,7 +131,7 @@ func describeUnreported(t *testing.T) string {
 	for _, m := range regexp.MustCompile(
 		`(?m)^\t(\w+) += `+
 			`"(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|`+
-			`pipeline_silent|telemetry_exported_total))"`).
+			`pipeline_silent|telemetry_exported_total|api_certificate_\w+))"`).
 		FindAllStringSubmatch(string(table), -1) {
 		found := regexp.MustCompile(`(?s)desc\(` + m[1] + `,\s+"[^"]*"(?:\s\+\s+"[^"]*")*(.*?)\)\n`).
 			FindStringSubmatch(string(source))

@@ -43,6 +43,7 @@ type Pipeline struct {
 	mu           sync.Mutex
 	sources      map[string]*Connector // by qualified id; guarded by mu
 	destinations map[string]*Connector // by qualified id; guarded by mu
+	refusals     map[string]*Reports   // of processors, by qualified id; guarded by mu
 }
 
 // Source returns the stats of a source by qualified id. It creates them if there are none.
@@ -65,13 +66,29 @@ func (s *Pipeline) connector(all *map[string]*Connector, id string) *Connector {
 	return c
 }
 
-// Retain removes the stats of connectors that are not among ids, which the pipeline no longer has.
+// Refusals returns the errors with which the processor with this qualified id refused records.
+func (s *Pipeline) Refusals(processor string) *Reports {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals == nil {
+		s.refusals = map[string]*Reports{}
+	}
+	r := s.refusals[processor]
+	if r == nil {
+		r = &Reports{}
+		s.refusals[processor] = r
+	}
+	return r
+}
+
+// Retain removes the stats of connectors and processors that are not among ids, which the pipeline no longer has.
 func (s *Pipeline) Retain(ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := func(id string, _ *Connector) bool { return !slices.Contains(ids, id) }
 	maps.DeleteFunc(s.sources, gone)
 	maps.DeleteFunc(s.destinations, gone)
+	maps.DeleteFunc(s.refusals, func(id string, _ *Reports) bool { return !slices.Contains(ids, id) })
 }
 
 // Ran reports whether a connector with this qualified id ran.

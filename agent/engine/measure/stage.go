@@ -14,8 +14,10 @@ type Stage struct {
 	Doing Doing
 	// records that a source read and that are not settled, or that a destination has not responded for
 	Outstanding uint64
-	Passed      uint64 // records that a source read, or that a destination or the queue accepted, over all runs
-	Acked       uint64 // records acknowledged to a source, over all runs; number of calls of a processor
+	// records that a source read, that a destination or the queue accepted, or that a processor did not refuse, over all
+	// runs
+	Passed uint64
+	Acked  uint64 // records acknowledged to a source, over all runs; number of calls of a processor
 	// Patience is how long a destination may hold records because of its settings: it gathers batches, or has a rate
 	// limit. Negative: for any time.
 	Patience time.Duration

@@ -33,7 +33,9 @@ async function load(more = false) {
   let list = more ? page.peek().list : [], before = more ? page.peek().next : 0, got = null;
   const wanted = list.length + perPage;
   do {
-    got = await agent.attempt('', () => agent.get(path(query(filter.peek(), { limit: wanted - list.length, before }))));
+    got = await agent.attempt('', () => agent.get(path(query(filter.peek(), {
+      limit: wanted - list.length, before, records: true,
+    }))));
     if (!got || sequence !== asked || id !== of) return;
     list = list.concat(got.deadLetters);
     before = got.next;
@@ -204,7 +206,7 @@ function list(p) {
       h('caption', { class: 'hidden' }, 'Dead letters'),
       h('thead', null,
         h('tr', null,
-          [agent.mayWrite() && 'Select', 'Number', 'When', 'Refused by', 'Key', 'Error']
+          [agent.mayWrite() && 'Select', 'Number', 'When', 'Refused by', 'Key', 'Error', 'Record']
             .filter(Boolean)
             .map((t) => h('th', { key: t, scope: 'col' }, t)))),
       h('tbody', null,
@@ -224,7 +226,8 @@ function list(p) {
           h('td', { class: 'quiet nowrap' }, when(l.lastTime)),
           h('td', { class: 'mono' }, l.refusedBy),
           h('td', { class: 'mono' }, l.key),
-          h('td', null, h('span', { class: 'clamp' }, l.error))))),
+          h('td', null, h('span', { class: 'clamp' }, l.error)),
+          h('td', { class: 'mono' }, h('span', { class: 'clamp' }, l.excerpt || bytes(l.bytes)))))),
     ),
     p.next ? h('button', { onclick: () => load(true) }, p.searching ? 'Searching…' : 'More') : null);
 }
@@ -251,7 +254,8 @@ function one() {
         action('Drop', 'drop-one', () => drop(`Drop dead letter ${l.id}?`, path('/' + l.id)), { kind: 'danger' })]),
     l.stopped
       ? h('p', { class: 'problem warn' },
-        'This record stopped the pipeline. Its source delivers it again when the pipeline runs, so it is not replayed.')
+        'This record stopped the pipeline. Its source delivers it again when the pipeline runs, so it is not replayed. '
+        + 'Once it is settled then, this dead letter is removed.')
       : null,
     h('dl', { class: 'facts' },
       fact('Refused by', h('code', null, l.refusedBy)),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
@@ -72,6 +73,7 @@ func dlqListCommand(p *Program) *ffcli.Command {
 	var f deadLetterFilter
 	var limit int
 	var before int64
+	var records bool
 	return p.Remote("ls", RemoteCommand{
 		Usage: "conduit dlq ls [PIPELINE]",
 		Short: "List dead letters, newest first, or their number by pipeline.",
@@ -81,18 +83,20 @@ dead letters on their disks.
 
 Examples:
   conduit dlq ls
-  conduit dlq ls orders --error timeout --since 2h`,
+  conduit dlq ls orders --error timeout --since 2h
+  conduit dlq ls orders --records --limit 10`,
 		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
 			f.flags(fs)
 			fs.IntVar(&limit, "limit", 50, "maximum `NUMBER` to list")
 			fs.Int64Var(&before, "before", 0, "only those older than dead letter `ID`")
+			fs.BoolVar(&records, "records", false, "show the beginning of each record, unless it is large")
 		},
 		Exec: func(ctx context.Context, r *Remote, args []string) error {
 			if len(args) == 0 {
 				return listTotals(ctx, r)
 			}
-			return listDeadLetters(ctx, r, args[0], f.DeadLetterFilter, before, max(1, limit))
+			return listDeadLetters(ctx, r, args[0], f.DeadLetterFilter, before, max(1, limit), records)
 		},
 	})
 }
@@ -114,13 +118,17 @@ func listTotals(ctx context.Context, r *Remote) error {
 }
 
 func listDeadLetters(
-	ctx context.Context, r *Remote, pipeline string, f spec.DeadLetterFilter, before int64, limit int,
+	ctx context.Context, r *Remote, pipeline string, f spec.DeadLetterFilter, before int64, limit int, records bool,
 ) error {
 	all := []spec.DeadLetter{}
+	var options []client.Option
+	if records {
+		options = append(options, client.Query("records", "true"))
+	}
 	var elsewhere []spec.MemberDeadLetters
 	var replay *spec.Replay
 	for {
-		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)))
+		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)), options...)
 		if err != nil {
 			return err
 		}
@@ -141,11 +149,19 @@ func listDeadLetters(
 		return r.Say(nil, "no dead letters")
 	}
 	var t terminal.Table
-	t.Add("ID", "AT", "STAGE", "REFUSED BY", "KEY", "TIMES", "ERROR")
+	titles := []any{"ID", "AT", "STAGE", "REFUSED BY", "KEY", "TIMES", "ERROR"}
+	if records {
+		titles = append(titles, "RECORD")
+	}
+	t.Add(titles...)
 	for i := range all {
 		l := &all[i]
-		t.Add(l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times,
-			excerpt(l.Error))
+		cells := []any{l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times,
+			excerpt(l.Error)}
+		if records {
+			cells = append(cells, terminal.Dash(excerpt(terminal.OneLine(l.Excerpt))))
+		}
+		t.Add(cells...)
 	}
 	if err := r.Show(all, &t); err != nil || r.JSON || before == 0 {
 		return err
@@ -199,7 +215,8 @@ func showDeadLetter(r *Remote, l *spec.DeadLetter) error {
 	t.Add("key", terminal.Dash(l.Key))
 	t.Add("times", l.Times)
 	if l.Stopped {
-		t.Add("stopped", "the pipeline; its source delivers the record again when the pipeline runs")
+		t.Add("stopped", "the pipeline; its source delivers the record again when the pipeline runs, and once it is "+
+			"settled, this dead letter is removed")
 	}
 	if l.Edited {
 		t.Add("edited", "yes")

@@ -25,6 +25,13 @@ func deadLettersAt(t *testing.T) (url string) {
 	mux.HandleFunc("GET "+letters+"/17", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, spec.DeadLetter{ID: 17, PipelineID: "orders", Record: json.RawMessage(`{"operation":"create"}`)})
 	})
+	mux.HandleFunc("GET "+letters, func(w http.ResponseWriter, r *http.Request) {
+		l := spec.DeadLetter{ID: 17, PipelineID: "orders", Error: "no"}
+		if r.URL.Query().Get("records") == "true" {
+			l.Excerpt = "bad \u001b[31m" + strings.Repeat("x", 100)
+		}
+		answer(w, spec.DeadLetterPage{DeadLetters: []spec.DeadLetter{l, {ID: 16}}})
+	})
 	mux.HandleFunc("PUT "+letters+"/17", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		answer(w, map[string]any{"code": 3, "message": "the operation is unknown", "details": []any{map[string]any{
@@ -87,6 +94,32 @@ func TestDeadLettersThatAreNotThere(t *testing.T) {
 		if code != tt.code || !strings.Contains(stderr.String(), tt.want) || tt.want == "" && stderr.Len() > 0 {
 			t.Errorf("%s: code %d, want %d; %q, want %q", tt.args, code, tt.code, &stderr, tt.want)
 		}
+	}
+}
+
+// TestListRecords lists dead letters with and without the beginnings of their records.
+func TestListRecords(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := deadLettersAt(t)
+	list := func(args string) string {
+		var stdout, stderr bytes.Buffer
+		p := &Program{Stdout: &stdout, Stderr: &stderr}
+		if code := Run(t.Context(), p, append(strings.Fields("dlq ls orders "+args), "--api.address", url)); code != ExitOK {
+			t.Errorf("%s: code %d, %s", args, code, &stderr)
+		}
+		return stdout.String()
+	}
+	if got := list(""); strings.Contains(got, "RECORD") || strings.Contains(got, "bad") {
+		t.Errorf("without records:\n%s", got)
+	}
+	got := list("--records")
+	for _, want := range []string{"ERROR", "RECORD\n", `no     bad \x1b[31m` + strings.Repeat("x", 68) + "…\n", "-\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("with records:\n%s\nwant %q", got, want)
+		}
+	}
+	if got := list("--records --json"); !strings.Contains(got, `"excerpt":`) && !strings.Contains(got, `"excerpt": `) {
+		t.Errorf("as JSON: %s", got)
 	}
 }
 

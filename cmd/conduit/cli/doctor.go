@@ -97,11 +97,16 @@ func (e *examination) all(ctx context.Context) {
 	}
 	e.config = c
 	e.catalog = e.Catalog(c, slog.New(slog.DiscardHandler))
-	e.add("settings", OK, "", "valid")
-	e.pipelines(ctx)
-	e.plugins(ctx)
-	e.state(ctx)
+	if err := misplaced(c); err != nil { // the files here are not those of the agent
+		e.add("settings", Warning, "", "%v", err)
+	} else {
+		e.add("settings", OK, "", "valid")
+		e.pipelines(ctx)
+		e.plugins(ctx)
+		e.state(ctx)
+	}
 	e.permissions()
+	e.certificate(time.Now())
 	e.notifications()
 	e.telemetry(ctx)
 	e.findings = append(e.findings, examineCluster(ctx, e.config.Cluster, e.Parts.Cluster))

@@ -24,8 +24,8 @@ func (e *examination) pipelines(ctx context.Context) {
 	files, err := planner.FilesAt(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		e.add("pipeline files", Error, "run 'conduit init' to create the directory, or set pipelines.path",
-			"directory %s does not exist", dir)
+		e.add("pipeline files", Error, "run 'conduit init' to create the directory for a new agent; for an agent that "+
+			"exists, run doctor in its working directory", "directory %s does not exist", absolute(dir))
 		return
 	case err != nil:
 		e.add("pipeline files", Error, "give the agent's user read access", "%v", err)

@@ -25,6 +25,11 @@ func (e *examination) agent(ctx context.Context) {
 	info, err := r.Info(ctx)
 	var unreachable *url.Error
 	switch {
+	case err != nil && mistrust(err) != "": // an agent answers, and may be well
+		e.add("agent", Error, mistrust(err), "the agent at %s and this command do not trust each other: %v", r.At(),
+			cause(err))
+		e.add("pipelines", Unknown, "", "the agent cannot be asked")
+		return
 	case errors.As(err, &unreachable):
 		e.port()
 		return

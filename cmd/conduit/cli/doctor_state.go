@@ -23,7 +23,7 @@ func (e *examination) state(ctx context.Context) {
 	path := e.config.DB.SQLite.Path
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		e.add("store", OK, "", "%s is created by the first run", path)
+		e.add("store", OK, "", "%s is created by the first run", absolute(path))
 	case err != nil:
 		e.add("store", Error, "give the agent's user read access", "%v", err)
 	case info.Mode().Perm()&0o077 != 0:

@@ -79,6 +79,7 @@ func makePlan(ctx context.Context, p *Program, at *AgentFlags, asJSON bool, path
 	case asJSON:
 		return plan, p.WriteJSON(plan)
 	}
+	printBelow(p, "", m.below)
 	return plan, m.write(plan)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -29,6 +30,7 @@ type planMaker struct {
 
 	named map[string]string // the path of a file that was read here, by its name in the plan
 	dir   string            // directory of all other names, "" when it is unknown
+	below []string          // pipeline files in subdirectories, which are not read
 	live  bool              // the files belong to the agent, which applies them when they are saved
 }
 
@@ -80,10 +82,10 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request spec.Plan
 		if request.Replace && len(paths) > 1 {
 			return request, Invalidf("cannot plan for %s and more: name files, or one directory", path)
 		}
-		if !directory {
-			if _, err := readFile(path); err != nil {
-				return request, err
-			}
+		if directory {
+			m.below = filesBelow(path, watch.IsPipelineFile, pipelinesField)
+		} else if _, err := readFile(path); err != nil {
+			return request, err
 		}
 		files, err := planner.Files(ctx, path)
 		if err != nil {

@@ -30,7 +30,8 @@ func pipelinesTestCommand(p *Program) *ffcli.Command {
 		LongHelp: `Runs NAME.test.yaml, which contains the tests of NAME.yaml: records that a source reads, and the
 records that a destination or the dead-letter queue must get. Only processors run, and time is virtual.
 PATH is a test file, a pipeline file or a directory; the default is the setting pipelines.path.
-The last lines list processors and conditions that no test covers. The exit code is 2 when a test fails.
+The last lines list processors and conditions that no test covers. The exit code is 2 when a test fails, or
+when PATH has neither tests nor pipeline files. Directories whose pipelines have no tests are no failure.
 
 Example:
   conduit pipelines test pipelines/orders.yaml`,
@@ -45,6 +46,8 @@ type testReport struct {
 	Passed   int               `json:"passed"`
 	Failed   int               `json:"failed"`
 	Coverage []dryrun.Coverage `json:"coverage"`
+	Untested []string          `json:"untested,omitempty"` // pipeline files without tests, if there are no tests at all
+	NotRead  []string          `json:"notRead,omitempty"`  // test files in subdirectories
 }
 
 type testFileReport struct {
@@ -54,12 +57,12 @@ type testFileReport struct {
 }
 
 func testPipelines(ctx context.Context, p *Program, c config.Config, paths []string) (*testReport, error) {
-	files, err := testFiles(c, paths)
+	r := &testReport{Files: []testFileReport{}}
+	files, err := r.testFiles(c, paths)
 	if err != nil {
 		return nil, err
 	}
 	runner := &dryrun.Runner{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout}
-	r := &testReport{Files: []testFileReport{}}
 	for _, path := range files {
 		r.add(runTestFile(ctx, p, runner, path))
 	}
@@ -74,8 +77,8 @@ func processorRegistry(ctx context.Context, p *Program, c config.Config) *proces
 	return p.Catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx)
 }
 
-// testFiles returns the test files at paths.
-func testFiles(c config.Config, paths []string) ([]string, error) {
+// testFiles returns the test files at paths. It adds untested pipelines, and tests in subdirectories, to the report.
+func (r *testReport) testFiles(c config.Config, paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
 		directory, err := directoryAt(c, path)
@@ -87,13 +90,59 @@ func testFiles(c config.Config, paths []string) ([]string, error) {
 			return nil, err
 		}
 		files = append(files, found...)
+		if directory {
+			r.NotRead = append(r.NotRead, filesBelow(path, watch.IsTestFile, testsField)...)
+		}
 	}
 	slices.Sort(files)
-	if files = slices.Compact(files); len(files) == 0 {
-		return nil, Invalidf("no tests found: the tests of NAME.yaml belong in NAME.test.yaml next to it")
+	files = slices.Compact(files)
+	slices.Sort(r.NotRead)
+	r.NotRead = slices.DeleteFunc(slices.Compact(r.NotRead), func(path string) bool {
+		return slices.Contains(files, path)
+	})
+	if len(files) > 0 {
+		return files, nil
+	}
+	var err error
+	if r.Untested, err = pipelineFilesIn(paths); err != nil {
+		return nil, err
+	}
+	if len(r.Untested) == 0 {
+		where := ""
+		if len(r.NotRead) > 0 {
+			where = "; subdirectories are not read, and this one has tests: " + filepath.Dir(r.NotRead[0])
+		}
+		return nil, Invalidf("there are neither tests nor pipeline files in %s: name the directory of pipeline files%s",
+			strings.Join(paths, ", "), where)
+	}
+	return nil, nil
+}
+
+// pipelineFilesIn returns the pipeline files in directories.
+func pipelineFilesIn(directories []string) (files []string, err error) {
+	for _, dir := range directories {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
+		}
+		for _, e := range entries {
+			if !e.IsDir() && watch.IsPipelineFile(e.Name()) {
+				files = append(files, filepath.Join(dir, e.Name()))
+			}
+		}
 	}
 	return files, nil
 }
+
+// exampleTest is the content of a test file to begin with.
+const exampleTest = `tests:
+  - name: a record passes
+    input:
+      - record: {payload: {after: {id: 1}}}
+    expect:
+      - count: 1
+        contains: [{payload: {after: {id: 1}}}]
+`
 
 func testFilesAt(path string, isDir bool) ([]string, error) {
 	if _, ok := dryrun.PipelineFile(path); ok {
@@ -106,7 +155,7 @@ func testFilesAt(path string, isDir bool) ([]string, error) {
 			if _, err := readFile(path); err != nil {
 				return nil, err
 			}
-			return nil, Invalidf("%s has no tests: write them to %s", path, tests)
+			return nil, Invalidf("%s has no tests: write them to %s, such as:\n\n%s", path, tests, exampleTest)
 		}
 		return []string{tests}, nil
 	}
@@ -201,8 +250,16 @@ func (r *testReport) print(p *Program) {
 			fmt.Fprintf(p.Stdout, "not covered: the condition of processor %s is never false\n", c.Processor)
 		}
 	}
+	if len(r.Untested) > 0 {
+		first := r.Untested[0]
+		ext := filepath.Ext(first)
+		fmt.Fprintf(p.Stdout, "no tests for %s: write those of %s to %s, such as:\n\n%s\n",
+			terminal.Count(len(r.Untested), "pipeline file"), terminal.Line(first),
+			terminal.Line(strings.TrimSuffix(first, ext)+".test"+ext), exampleTest)
+	}
 	fmt.Fprintf(p.Stdout, "%s: %d passed, %d failed; %s\n", terminal.Count(r.Passed+r.Failed, "test"), r.Passed,
 		r.Failed, coverageWords(r.Coverage))
+	printBelow(p, "test", r.NotRead)
 }
 
 func printDiff(p *Program, lines []string) {

@@ -24,6 +24,7 @@ func validateCommand(p *Program) *ffcli.Command {
 		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; the default is the setting
 pipelines.path. Every problem is one line, file:line:column: severity: message, with the path
 relative to the working directory; problems from the agent have the path relative to pipelines.path.
+Subdirectories are not read, as by the agent; a last line names pipeline files in them.
 The exit code is 2 when there are errors.
 
 Example:
@@ -49,7 +50,21 @@ func validate(ctx context.Context, p *Program, c config.Config, paths []string) 
 		i := slices.IndexFunc(r.Files, func(f fileReport) bool { return f.Path == problem.File })
 		r.add(&r.Files[i], problem)
 	}
+	for _, path := range paths {
+		if directory, err := directoryAt(c, path); err == nil && directory {
+			r.NotRead = append(r.NotRead, filesBelow(path, watch.IsPipelineFile, pipelinesField)...)
+		}
+	}
+	slices.Sort(r.NotRead)
+	r.NotRead = slices.DeleteFunc(slices.Compact(r.NotRead), r.has)
 	return r, nil
+}
+
+// has reports whether the file at path is in the report.
+func (r *report) has(path string) bool {
+	return slices.ContainsFunc(r.Files, func(f fileReport) bool {
+		return location(filepath.Split(f.Path)) == location(filepath.Split(path))
+	})
 }
 
 func (r *report) failed() bool { return r.Errors > 0 }
@@ -109,6 +124,7 @@ type report struct {
 	Files    []fileReport `json:"files"`
 	Errors   int          `json:"errors"`
 	Warnings int          `json:"warnings"`
+	NotRead  []string     `json:"notRead,omitempty"` // pipeline files in subdirectories
 
 	program *Program
 	inFile  func(path string, f spec.File) spec.File // adds the problems of members of a cluster; nil: no cluster
@@ -192,4 +208,5 @@ func (r *report) print(p *Program) {
 	}
 	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines,
 		"pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))
+	printBelow(p, "validate", r.NotRead)
 }

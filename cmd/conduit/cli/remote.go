@@ -311,20 +311,6 @@ func foreign(err error) string {
 	return ""
 }
 
-// mistrust returns a remedy when one side refused the certificate of the other, "" for any other error.
-func mistrust(err error) string {
-	var unverified *tls.CertificateVerificationError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &unverified):
-		return "If the address is correct, set api.client.ca-file, as a setting or a flag, to the certificate of the " +
-			"authority."
-	case errors.As(err, &op) && op.Op == "remote error":
-		return "Give a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
-	}
-	return ""
-}
-
 // About sets the pipeline or connector of the following requests, which advice names. The default is the first argument
 // of the command.
 func (r *Remote) About(id string) { r.subject = id }

@@ -98,16 +98,21 @@ pipelines:
 // run runs a command and returns its output.
 func (g *guarded) run(environ []string, words ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
-	var out, err bytes.Buffer
-	environ = slices.Concat([]string{ // instead of the working directory
+	return runHere(g.t, slices.Concat([]string{ // instead of the working directory
 		"CONDUIT_CONFIG_PATH=" + g.Path("conduit.yaml"), "CONDUIT_CONNECTORS_PATH=" + g.Path("connectors"),
 		"CONDUIT_PROCESSORS_PATH=" + g.Path("processors"),
-	}, environ)
+	}, environ), words...)
+}
+
+// runHere runs a command in this process and returns its output.
+func runHere(t *testing.T, environ []string, words ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
 	p := &Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config,
 		log *slog.Logger) Catalog {
 		return plugincatalog.Offline(parts.Plugins(), c, log)
 	}}
-	return Run(g.t.Context(), p, words), out.String(), err.String()
+	return Run(t.Context(), p, words), out.String(), err.String()
 }
 
 // flags returns the flags that a client of the agent needs.

@@ -30,7 +30,7 @@ func runCommand(p *Program) *ffcli.Command {
 		ShortUsage: "conduit run [flags]",
 		ShortHelp:  "Run the pipelines declared in the pipelines directory.",
 		LongHelp: `Settings come from conduit.yaml, from variables such as CONDUIT_LOG_LEVEL, and from these
-flags; the later ones win.
+flags; the later ones win. Relative paths in all of them begin at the working directory.
 
 SIGINT or SIGTERM stops the agent gracefully: sources stop, and in-flight records are written and
 acknowledged first. A second signal ends it at once. SIGHUP reloads the pipeline files, except on a
@@ -75,6 +75,9 @@ func runAgent(ctx context.Context, p *Program, s *Settings, o *once) error {
 		if err := o.prepare(&c, s); err != nil {
 			return err
 		}
+	}
+	if err := misplaced(c); err != nil {
+		return err
 	}
 	if NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // probably the wrong directory
 		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: %s, the directory %s and the state in %s do not "+

@@ -22,6 +22,7 @@ func PluginsInit(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("init")
 	dir := flags.String("path", "", "`DIR` to write to (default the name)")
 	processor := flags.Bool("processor", false, "create a processor (a WebAssembly module) instead of a connector")
+	python := flags.Bool("python", false, "create a connector in Python instead of Go")
 	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`, not a copy of the SDK")
 	modules := flags.String("modules", "",
 		"archive `FILE` of a release with all modules, for builds without a network (default "+installedModules+
@@ -36,9 +37,13 @@ built as a WebAssembly module. Existing files are not overwritten. The directory
 the SDK, so that no checkout is needed. With --modules it also contains all other modules, from the
 archive that packages install and releases contain, so that nothing is downloaded.
 
-Example:
+With --python the connector is one executable file that needs python3-grpcio; the directory also
+contains the messages of the protocol as .proto files, for connectors in other languages.
+
+Examples:
   conduit plugins init mine
-  conduit plugins init --processor mine`,
+  conduit plugins init --processor mine
+  conduit plugins init --python mine`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
 			name, err := cli.Argument(flags, args, "no name given; for example: conduit plugins init mine")
@@ -49,7 +54,17 @@ Example:
 			if *processor {
 				plugin.Kind = ProcessorPlugin
 			}
-			return initPlugin(p, plugin, cmp.Or(*dir, name))
+			if err := checkName(plugin); err != nil {
+				return err
+			}
+			to := cmp.Or(*dir, name)
+			if *python {
+				if err := checkPython(*processor, *replace, *modules); err != nil {
+					return err
+				}
+				return created(p, to, WritePython(to, name))
+			}
+			return initPlugin(p, plugin, to)
 		},
 	}
 }
@@ -60,11 +75,15 @@ var pluginName = texts.Regexp(`^[a-z][a-z0-9-]{0,59}$`)
 // installedModules is the path at which packages install the archive of modules.
 const installedModules = "/usr/share/conduit/modules.tar.zst"
 
-func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
+func checkName(plugin Plugin) error {
 	if !pluginName().MatchString(plugin.Name) {
 		return cli.Invalidf("invalid name for a %s: %q; use at most 60 lower-case letters, digits and '-'", plugin.Kind,
 			plugin.Name)
 	}
+	return nil
+}
+
+func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
 	plugin.Version = sdkVersion(p.Version)
 	switch {
 	case plugin.Replace != "" && plugin.Modules != "":
@@ -79,7 +98,12 @@ func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
 			plugin.Modules = installedModules
 		}
 	}
-	if err := plugin.Write(dir); errors.Is(err, fs.ErrExist) || errors.Is(err, ErrModules) {
+	return created(p, dir, plugin.Write(dir))
+}
+
+// created reports that the files of a plugin were written to dir, or err.
+func created(p *cli.Program, dir string, err error) error {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, ErrModules) {
 		return cli.Invalidf("%v", err)
 	} else if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -72,12 +73,14 @@ func (p Plugin) addModules(files map[string][]byte) error {
 	return err
 }
 
-// Requirements returns the modules that the SDK requires, as lines of a go.mod file. Templates call it.
+// Requirements returns the modules that the SDK requires, as lines of a go.mod file, sorted as by 'go mod tidy'.
+// Templates call it.
 func (p Plugin) Requirements() (lines []string, err error) {
 	required, err := requirements()
 	for _, m := range required {
 		lines = append(lines, m.path+" "+m.version)
 	}
+	slices.Sort(lines)
 	return lines, err
 }
 

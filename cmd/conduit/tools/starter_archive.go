@@ -44,8 +44,8 @@ func unpackModules(archive []byte) (map[string][]byte, error) {
 	}
 }
 
-// writeFiles writes files to dir and nowhere else, and creates dir if necessary. If an entry to write at the top of dir
-// exists, it writes nothing and the error wraps fs.ErrExist.
+// writeFiles writes files to dir and nowhere else, scripts as executables, and creates dir if necessary. If an entry to
+// write at the top of dir exists, it writes nothing and the error wraps fs.ErrExist.
 func writeFiles(dir string, files map[string][]byte) error {
 	for name := range files {
 		top, _, _ := strings.Cut(name, "/")
@@ -65,7 +65,11 @@ func writeFiles(dir string, files map[string][]byte) error {
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return fmt.Errorf("cannot create directory: %w", err)
 		}
-		if err := root.WriteFile(name, content, 0o644); err != nil {
+		mode := fs.FileMode(0o644)
+		if bytes.HasPrefix(content, []byte("#!")) {
+			mode = 0o755
+		}
+		if err := root.WriteFile(name, content, mode); err != nil {
 			return fmt.Errorf("cannot write file: %w", err)
 		}
 	}

@@ -322,7 +322,7 @@ func (f *follower) find(pattern string, used []bool) (paths []string, err error)
 		if paths, err = filepath.Glob(pattern); err != nil {
 			return nil, err
 		}
-		f.examineDirectories(filepath.Dir(pattern))
+		f.examineDirectories(filepath.Dir(pattern), parentsOf(paths))
 	}
 	base := fixedPart(pattern)
 	return slices.DeleteFunc(paths, func(path string) bool { return excludes(excluded(f.exclude, base, path)) }), nil
@@ -363,14 +363,30 @@ func (f *follower) notesOf(found bool, excludes []bool) (notes []string) {
 	return notes
 }
 
-// examineDirectories reports directories in the pattern that cannot be listed: nothing in them can match.
-func (f *follower) examineDirectories(pattern string) {
+// parentsOf returns the directories in which the paths are.
+func parentsOf(paths []string) map[string]bool {
+	all := map[string]bool{}
+	for _, path := range paths {
+		for dir := filepath.Dir(path); !all[dir]; dir = filepath.Dir(dir) {
+			all[dir] = true
+		}
+	}
+	return all
+}
+
+// examineDirectories reports directories in the pattern that cannot be listed: nothing in them can match. In the listed
+// ones something was found.
+func (f *follower) examineDirectories(pattern string, listed map[string]bool) {
 	dirs := []string{pattern}
 	if fixedPart(pattern) != pattern {
 		dirs, _ = filepath.Glob(pattern) // matches has checked the pattern
-		f.examineDirectories(filepath.Dir(pattern))
+		f.examineDirectories(filepath.Dir(pattern), listed)
 	}
 	for _, dir := range dirs {
+		if listed[dir] {
+			f.unskip(dir)
+			continue
+		}
 		info, err := os.Stat(dir)
 		if err == nil && info.IsDir() {
 			err = listable(dir)

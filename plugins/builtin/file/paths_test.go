@@ -157,7 +157,7 @@ func TestForbiddenPathOfARecord(t *testing.T) {
 
 func TestTemplatesThatMakeNoPath(t *testing.T) {
 	for path, want := range map[string]string{
-		"{{ nothing }}.jsonl": `function "nothing" not defined`, "{{ .Operation": "unclosed action",
+		"{{ nothing }}.jsonl": `there is no function "nothing"`, "{{ .Operation": "unclosed action",
 	} {
 		err := file.Connector(zstd.Codec{}).NewDestination().Configure(t.Context(), settingsOf(path, nil))
 		var setting sdk.SettingError

@@ -26,7 +26,7 @@ func TestSettings(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"topic", "is not a topic name", "topic is neither a valid static Kafka topic nor a valid Go template"},
 		{"topic", strings.Repeat("x", 250), "topic is neither a valid static Kafka topic nor a valid Go template"},
-		{"topic", "{{ nothing }}", `function "nothing" not defined`},
+		{"topic", "{{ nothing }}", `there is no function "nothing"`},
 		{"saslUsername", "me", "invalid sasl auth, please specify both saslUsername and saslPassword"},
 		{"saslMechanism", "OAUTHBEARER", "needs either saslToken or saslTokenURL"},
 		{"exactlyOnce", "true", "needs acks: all"},

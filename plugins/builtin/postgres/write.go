@@ -51,6 +51,17 @@ func (d *database) Table(ctx context.Context, name string) (*table, error) {
 	return t, nil
 }
 
+// Reread implements sqlsink.Database.
+func (d *database) Reread(ctx context.Context, name string, t *table) error {
+	delete(d.tables, name)
+	now, err := d.Table(ctx, name)
+	if err != nil || now == nil {
+		return err
+	}
+	t.Columns, d.tables[name] = now.Columns, t
+	return nil
+}
+
 // maxName is the maximum length of a name in bytes. The server shortens a longer one, which may then be the name of
 // another table.
 const maxName = 63

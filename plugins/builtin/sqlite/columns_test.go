@@ -32,10 +32,17 @@ func TestCreatesTables(t *testing.T) {
 	}
 }
 
-func TestCreatedNames(t *testing.T)     { newWorld(t, "").newTables().CheckNames(t, "") }
-func TestMissingTable(t *testing.T)     { newWorld(t, "").newTables().CheckMissing(t) }
-func TestCreateTogether(t *testing.T)   { newWorld(t, "").newTables().CheckConcurrent(t) }
-func TestMapping(t *testing.T)          { newWorld(t, "").newTables().CheckMapping(t) }
+func TestCreatedNames(t *testing.T)   { newWorld(t, "").newTables().CheckNames(t, "") }
+func TestMissingTable(t *testing.T)   { newWorld(t, "").newTables().CheckMissing(t) }
+func TestCreateTogether(t *testing.T) { newWorld(t, "").newTables().CheckConcurrent(t) }
+func TestMapping(t *testing.T)        { newWorld(t, "").newTables().CheckMapping(t) }
+
+// TestAddedColumns adds a column to a table that the destination has written to.
+func TestAddedColumns(t *testing.T) {
+	w := newWorld(t, "")
+	w.newTables().CheckAddedColumns(t, func(text string) { w.exec(text) })
+}
+
 func TestModes(t *testing.T)            { newWorld(t, "").newTables().CheckModes(t) }
 func TestCreatedTableOnce(t *testing.T) { newWorld(t, "").newTables().CheckCreatesOnce(t) }
 

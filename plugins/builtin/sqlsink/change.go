@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -15,8 +16,12 @@ type Table[C any] struct {
 	SQL     string       // quoted name
 	Columns map[string]C // columns that can be written, by name
 
-	last []string // field names of the previous record, sorted
+	last []string  // field names of the previous record, sorted
+	read time.Time // when the columns were read again because a field had none; zero: never
 }
+
+// rereadPause is the shortest time between two lookups of the columns of a table for a field that has none.
+const rereadPause = 2 * time.Second
 
 // columnsOf returns the sorted names of the fields. Each must have a column.
 func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, error) {
@@ -32,8 +37,8 @@ func (t *Table[C]) columnsOf(name string, fields map[string]any) ([]string, erro
 	names := slices.Sorted(maps.Keys(fields))
 	for i, n := range names {
 		if _, ok := t.Columns[n]; !ok {
-			return nil, Refuse("cannot write to table %s: it has no column %q: add it, or leave the field out "+
-				"with columns.omit", name, n)
+			return nil, Refuse("cannot write to table %s: it has no column %q: add it, which needs no restart, or "+
+				"leave the field out with columns.omit", name, n)
 		}
 		names[i] = strings.Clone(n) // does not retain the text of the record
 	}
@@ -94,13 +99,27 @@ func (w *Writer[C]) change(ctx context.Context, c *Change[C], records []record.R
 		return err
 	}
 	*c = Change[C]{Kind: row.kind, Table: t, Key: row.key, Values: row.values}
-	if c.Columns, err = t.columnsOf(row.table, row.values); err != nil {
+	if c.Columns, err = w.columnsOf(ctx, t, &row); err != nil {
 		return err
 	}
 	if c.Kind == Update && (len(c.Columns) == len(t.Columns) || len(c.Columns) == len(c.Key)) {
 		c.Kind = Upsert
 	}
 	return nil
+}
+
+// columnsOf returns the sorted columns of a row. Someone may have added a column since the table was looked up: before
+// columnsOf refuses a row, it reads the columns again, unless it did so just before.
+func (w *Writer[C]) columnsOf(ctx context.Context, t *Table[C], r *row) ([]string, error) {
+	names, err := t.columnsOf(r.table, r.values)
+	if err == nil || len(r.values) == 0 || time.Since(t.read) < rereadPause {
+		return names, err
+	}
+	t.read, t.last = time.Now(), nil
+	if err := w.Database.Reread(ctx, r.table, t); err != nil {
+		return nil, err
+	}
+	return t.columnsOf(r.table, r.values)
 }
 
 // withKey returns fields with the fields of key that it lacks.

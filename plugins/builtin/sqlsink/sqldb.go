@@ -147,6 +147,19 @@ func (d *DB) Table(ctx context.Context, name string) (*table, error) {
 	return nil, nil
 }
 
+// Reread implements sqlsink.Database.
+func (d *DB) Reread(ctx context.Context, name string, t *table) error {
+	delete(d.tables, name)
+	now, err := d.Table(ctx, name)
+	if err != nil || now == nil {
+		return err
+	}
+	t.Columns = now.Columns
+	d.tables[name], d.described[t] = t, d.described[now]
+	delete(d.described, now)
+	return nil
+}
+
 // Statement implements sqlsink.Database. A name with a dot is schema.name if there is such a schema.
 func (d *DB) Statement(ctx context.Context, t *NewTable) (string, error) {
 	grammar, err := d.Dialect.Grammar(ctx, d.conn)

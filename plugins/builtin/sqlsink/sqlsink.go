@@ -57,6 +57,9 @@ type Database[C any] interface {
 	Disconnect()
 	// Table returns the table for the name in a record, or nil if it does not exist.
 	Table(ctx context.Context, name string) (*Table[C], error)
+	// Reread replaces what t has of the table for the name in a record by its present state. If the table no longer
+	// exists, t stays as it is.
+	Reread(ctx context.Context, name string, t *Table[C]) error
 	// Statement returns the statement that creates a table if it does not exist, or an error from Refuse.
 	Statement(ctx context.Context, t *NewTable) (string, error)
 	// Create executes a statement from Statement.

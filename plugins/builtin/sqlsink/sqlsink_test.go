@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
@@ -22,6 +23,7 @@ type database struct {
 	committed     int
 	columns       []string // only n if empty
 	table         *sqlsink.Table[int]
+	reread        int // number of calls of Reread
 }
 
 func (d *database) Connect(context.Context, *sqlsink.Ledger) error {
@@ -45,6 +47,14 @@ func (d *database) Table(context.Context, string) (*sqlsink.Table[int], error) {
 	return t, nil
 }
 
+func (d *database) Reread(_ context.Context, _ string, t *sqlsink.Table[int]) error {
+	d.reread++
+	for _, c := range d.columns {
+		t.Columns[c] = 0
+	}
+	return nil
+}
+
 func (d *database) Statement(context.Context, *sqlsink.NewTable) (string, error) { return "", errDead }
 func (d *database) Create(context.Context, string) error                         { return errDead }
 
@@ -65,6 +75,43 @@ func (d *database) Commit(_ context.Context, groups [][]*sqlsink.Change[int], _ 
 
 func (d *database) Transient(err error) bool { return errors.Is(err, errLost) }
 func (d *database) Refused(error) bool       { return false }
+
+// TestRereadsColumns checks that columns are read again only for a field that has none, and not for every one.
+func TestRereadsColumns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{}
+		w := &sqlsink.Writer[int]{Database: d}
+		if err := w.Configure(t.Context(), sqlsink.Settings{Table: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler)})
+		if err := w.Open(ctx); err != nil {
+			t.Fatal(err)
+		}
+		write := func(what string, want, reread int, fields ...map[string]any) {
+			t.Helper()
+			var all []record.Record
+			for i, f := range fields {
+				all = append(all, plugintest.Row(i, record.OperationCreate, nil, f))
+			}
+			if n, err := w.Write(ctx, all); n != want || (err == nil) != (want == len(all)) || d.reread != reread {
+				t.Errorf("%s: wrote %d of %d with %d lookups, want %d with %d: %v", what, n, len(all), d.reread, want,
+					reread, err)
+			}
+		}
+		known, added, other := map[string]any{"n": 1}, map[string]any{"n": 1, "x": 2}, map[string]any{"y": 3}
+		write("known columns", 2, 0, known, known)
+		write("a field without a column", 1, 1, known, added, known)
+		d.columns = []string{"x"}
+		write("added just after a lookup", 0, 1, added)
+		time.Sleep(2 * time.Second)
+		write("added", 3, 2, known, added, known)
+		write("a known column", 1, 2, added)
+		time.Sleep(2 * time.Second)
+		write("many without a column", 0, 3, other, other, other, other)
+		write("no fields", 0, 3, map[string]any{})
+	})
+}
 
 // TestLostConnections checks that after any number of lost connections the next call has a new one.
 func TestLostConnections(t *testing.T) {

@@ -177,6 +177,26 @@ func (s *SQLTables) CheckConcurrent(t testing.TB) {
 	s.expect(t, "SELECT count(*) FROM together4", "4")
 }
 
+// CheckAddedColumns adds a column while the destination is open. execute executes a statement.
+func (s *SQLTables) CheckAddedColumns(t testing.TB, execute func(text string)) {
+	t.Helper()
+	d, ctx := s.Open("schema.evolution", "create")
+	write := func(n int, after object) {
+		t.Helper()
+		key := object{"id": int64(n)}
+		after["id"] = int64(n)
+		if n, err := d.Write(ctx, []record.Record{row("growing", n, record.OperationCreate, key, object{"a": "x"}),
+			row("growing", n, record.OperationUpdate, key, after)}); n != 2 || err != nil {
+			t.Fatalf("wrote %d: %v", n, err)
+		}
+	}
+	write(1, object{"a": "y"})
+	execute("ALTER TABLE growing ADD COLUMN b VARCHAR(10)")
+	write(2, object{"a": "y", "b": "z"})
+	write(3, object{"b": "w"})
+	s.expect(t, "SELECT id, a, b FROM growing ORDER BY id", "1|y|\n2|y|z\n3|x|w")
+}
+
 // CheckMapping writes rows with renamed, constant, computed and omitted columns.
 func (s *SQLTables) CheckMapping(t testing.TB) {
 	t.Helper()

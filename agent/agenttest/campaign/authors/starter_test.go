@@ -57,6 +57,25 @@ func TestBuildProcessor(t *testing.T) {
 	}
 }
 
+// TestTidyStarters checks that the tests of a new plugin pass before and after 'go mod tidy', and that tools can list
+// its modules. A connector is tidy as it is written.
+func TestTidyStarters(t *testing.T) {
+	for _, kind := range []tools.PluginKind{tools.ConnectorPlugin, tools.ProcessorPlugin} {
+		dir := filepath.Join(t.TempDir(), "mine")
+		if err := (tools.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		network := []string{"GOPROXY=" + goEnv(t, "GOPROXY")} // of modules that only tests of others import
+		goCommand(t, dir, network, "list", "-m", "all")
+		goCommand(t, dir, nil, "test", "-trimpath", "-mod=readonly", "./...")
+		if kind == tools.ConnectorPlugin {
+			goCommand(t, dir, network, "mod", "tidy", "-diff")
+		}
+		goCommand(t, dir, network, "mod", "tidy")
+		goCommand(t, dir, nil, "test", "-trimpath", "-mod=readonly", "./...")
+	}
+}
+
 // build writes the template of a plugin to a directory and builds it, with environment added to the environment of the
 // build. It also runs the tests of a processor, and returns the path of the executable.
 func build(t *testing.T, kind tools.PluginKind, environment ...string) string {

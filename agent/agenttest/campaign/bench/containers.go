@@ -44,14 +44,14 @@ const logsPerSecond = 10_000
 
 func collectorCases() (cases []testCase) {
 	for _, c := range collectors {
-		cases = append(cases, testCase{name: "all at once: " + c.name,
+		cases = append(cases, testCase{name: "all at once: " + c.name, needs: c.rival,
 			measure: func(ctx context.Context, b *bench) ([]float64, error) {
 				return b.collect(ctx, c, func(_ context.Context, p *pods) error { return p.writeAll(b.records / numberOfPods) },
 					nil)
 			}})
 	}
 	for _, c := range collectors {
-		cases = append(cases, testCase{name: "10,000/s: " + c.name, again: c.rival == nil,
+		cases = append(cases, testCase{name: "10,000/s: " + c.name, again: c.rival == nil, needs: c.rival,
 			measure: func(ctx context.Context, b *bench) ([]float64, error) {
 				return b.collect(ctx, c, nil, func(ctx context.Context, p *pods) error {
 					return p.writeAt(ctx, logsPerSecond, b.seconds)

@@ -40,8 +40,9 @@ type testCase struct {
 	name string
 	// measure runs the case once. It returns a value for each column of the table.
 	measure func(ctx context.Context, b *bench) ([]float64, error)
-	long    bool // it takes much time or space, and runs only on request
-	again   bool // it runs twice per round, as the first case does
+	long    bool   // it takes much time or space, and runs only on request
+	again   bool   // it runs twice per round, as the first case does
+	needs   *rival // a program that -rivals installs; nil: none
 }
 
 // bench holds the environment and the duration of the measurements.
@@ -79,7 +80,7 @@ func main() {
 	long := flag.Bool("long", false, "also the cases that take much time, memory and disk")
 	list := flag.Bool("list", false, "list the cases")
 	conduit := flag.String("conduit", "", "executable of a Conduit to run the same pipeline files with")
-	install := flag.Bool("rivals", false, "build or unpack other programs that are missing in the cache directory")
+	install := flag.Bool("rivals", false, "build or unpack the other programs of the cases that are missing in the cache directory")
 	records := flag.Int("records", 1_000_000, "how many records the cases of other programs move")
 	flag.Parse()
 	selected := choose(suites(*conduit), *only, *long)
@@ -97,7 +98,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *install {
-		for _, r := range allRivals {
+		for _, r := range needed(selected) {
 			if err := r.install(ctx); err != nil {
 				log.Print(err) // the table says that it is missing
 			}
@@ -125,6 +126,18 @@ func choose(all []suite, only string, long bool) []suite {
 		}
 	}
 	return selected
+}
+
+// needed returns the other programs of the cases.
+func needed(selected []suite) (all []*rival) {
+	for _, s := range selected {
+		for _, c := range s.cases {
+			if c.needs != nil && !slices.Contains(all, c.needs) {
+				all = append(all, c.needs)
+			}
+		}
+	}
+	return all
 }
 
 // runAll builds the binaries, and measures the cases of all suites.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -34,6 +35,7 @@ var processors = suite{
 		processed("a condition on the payload, which no record meets", structured, conditionally),
 		processed("json.decode", raw, decodeJSON), processed("expr.map of two fields", structured, mapTwoFields),
 		processed("custom.javascript, two fields", structured, script),
+		processed("custom.javascript, two fields, workers: 2", structured, strings.Replace(script, "{", "{workers: 2, ", 1)),
 		inAlternation("raw payload, a line of a template instead of JSON",
 			pipeline(0, source("builtin:generator", raw), toFile("builtin", 0)),
 			pipeline(0, source("builtin:generator", raw),

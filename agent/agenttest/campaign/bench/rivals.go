@@ -50,7 +50,7 @@ func rivals(conduit string) suite {
 			programs = append(slices.Clone(programs), theConduit(conduit, m))
 		}
 		for _, p := range programs {
-			s.cases = append(s.cases, testCase{name: m.name + ": " + p.name,
+			s.cases = append(s.cases, testCase{name: m.name + ": " + p.name, needs: p.rival,
 				measure: func(ctx context.Context, b *bench) ([]float64, error) { return b.byRival(ctx, m, p) }})
 		}
 	}

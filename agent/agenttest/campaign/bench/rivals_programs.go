@@ -68,9 +68,6 @@ var (
 		arguments: syslogNG.arguments}
 )
 
-// allRivals are the programs that -rivals installs.
-var allRivals = []*rival{&rsyslog, &syslogNG, &telegraf, &benthos, &vlagent, &telegrafHTTP, &syslogNGHTTP}
-
 // pinned describes the versions for the title of the table.
 func pinned() string {
 	return "Telegraf " + telegraf.version + " is built with the plugins for these cases alone, Benthos is " +

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -111,5 +112,24 @@ func TestUntilNothingToMeasure(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", script, err, want)
 		}
+	}
+}
+
+// Only the programs of the chosen cases are installed: some take an hour to build.
+func TestNeeded(t *testing.T) {
+	all := suites("")
+	for only, want := range map[string][]*rival{
+		"containers: all at once: vlagent":          {&vlagent},
+		"containers: 10,000/s: vlagent":             {&vlagent},
+		"throughput:":                               nil,
+		"rivals: plain lines, file → file: rsyslog": {&rsyslog},
+	} {
+		selected := choose(all, only, true)
+		if got := needed(selected); len(selected) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%d suites with %q need %v, want %v", len(selected), only, got, want)
+		}
+	}
+	if got := needed(choose(all, "containers:", true)); len(got) != len(collectors)-1 {
+		t.Errorf("the cases of containers need %d programs, want each once", len(got))
 	}
 }

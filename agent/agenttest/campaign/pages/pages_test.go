@@ -47,7 +47,7 @@ var readers = map[string]stand{
 		"conduit plugins init name --processor && cd name",
 	}},
 	"plugins/example/README.md":        {before: []string{"conduit plugins init example && cd example"}},
-	"plugins/example/python/README.md": {checkout: true},
+	"plugins/example/python/README.md": {before: []string{"conduit init"}},
 }
 
 // elsewhere are the pages whose commands need another machine, and the tests that execute them.

@@ -79,6 +79,54 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
 }
 
+// TestANewerPluginIsUsedAfterARestart installs a newer version of an executable in another file. The agent reports
+// that, and again when the newer one is removed after a restart of the pipeline.
+func TestANewerPluginIsUsedAfterARestart(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	agenttest.InstallExecutables(t, dir, "xgenerator")
+	w := agenttest.StartWeb(t, dir)
+	d := &agenttest.Desk{Agent: w.Agent, T: t}
+	d.Save("p.yaml", agenttest.Moving(dir, "p", "xgenerator", "builtin:file", 1000))
+	d.Runs("p", 1000)
+	reports := func(words ...string) bool {
+		s, err := w.API.Status(t.Context(), "p")
+		d.Must(err)
+		at := slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })
+		c := s.Conditions[at]
+		if len(words) == 0 {
+			return c.Status == spec.ConditionFalse
+		}
+		events, err := w.API.Events(t.Context(), -1, 1)
+		for _, word := range words {
+			if err != nil || !strings.Contains(c.Message, word) || !strings.Contains(events[0].Message, word) {
+				return false
+			}
+		}
+		return c.Reason == "PluginReplaced" && events[0].Reason == "PluginReplaced" && events[0].Pipeline == "p"
+	}
+	if !reports() {
+		t.Error("it is reported as changed")
+	}
+	path := filepath.Join(dir, "connectors", "xgenerator")
+	newer := path + "-9"
+	script, err := os.ReadFile(path)
+	d.Must(err)
+	d.Must(os.WriteFile(newer+".tmp", []byte(strings.Replace(string(script), "GORACE",
+		agenttest.ReleaseVariable+"=v9.0.0 GORACE", 1)), 0o755))
+	d.Must(os.Rename(newer+".tmp", newer))
+	d.Wait("the newer one to be reported", func() bool {
+		return reports("connector p:src runs standalone:xgenerator@v1", "refers to standalone:xgenerator@v9.0.0", newer)
+	})
+	w.Must("POST", "/v1/pipelines/p/restart", "", nil)
+	d.Wait("the newer one to run", func() bool { return d.State("p").Phase == spec.PhaseRunning && reports() })
+	d.Must(os.Remove(newer))
+	d.Wait("its removal to be reported", func() bool {
+		return reports("connector p:src runs standalone:xgenerator@v9.0.0", "refers to standalone:xgenerator@v1", path)
+	})
+	d.Stop()
+	agenttest.WantConsecutive(t, agenttest.Numbers(t, d.Path("p.jsonl")))
+}
+
 // A pipeline that does not drain is cut off after the configured time, and its new version takes over.
 func TestDrainsEndInTime(t *testing.T) {
 	load.Parallel(t, load.Agent)

@@ -32,6 +32,9 @@ func TestUIDeadLetters(t *testing.T) {
 	p.enter("input[name=error]", "IS BAD")
 	p.press("Find")
 	p.until("four are not found", `document.querySelectorAll("table.log tbody tr").length === 4`)
+	p.until("the list has no records",
+		`document.querySelector("table.log tbody tr td:last-child").textContent === "bad worse 4"`)
+	p.fits("dead-letters")
 
 	p.editsADeadLetter()
 	p.keepsDigits()

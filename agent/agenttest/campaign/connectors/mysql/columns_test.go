@@ -52,3 +52,8 @@ func createsTogether(t *testing.T, s *server.MySQL) {
 }
 
 func mapping(t *testing.T, s *server.MySQL) { in(t, s, "SELECT 1").newTables().CheckMapping(t) }
+
+func addedColumns(t *testing.T, s *server.MySQL) {
+	w := in(t, s, "SELECT 1")
+	w.newTables().CheckAddedColumns(t, func(text string) { w.exec(text) })
+}

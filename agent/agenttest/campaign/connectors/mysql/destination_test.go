@@ -29,7 +29,7 @@ func TestDestination(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *server.MySQL){
 		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once,
 		"Engine": engine, "LostAnswer": lostAnswer, "HalfOpen": halfOpen, "Large": large, "Rights": rights,
-		"Creates": creates, "CreatesTogether": createsTogether, "Mapping": mapping,
+		"Creates": creates, "CreatesTogether": createsTogether, "Mapping": mapping, "AddedColumns": addedColumns,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}

@@ -74,3 +74,5 @@ func creates(w *world) {
 func createsTogether(w *world) { w.newTables().CheckConcurrent(w) }
 
 func mapping(w *world) { w.newTables().CheckMapping(w) }
+
+func addedColumns(w *world) { w.newTables().CheckAddedColumns(w, func(text string) { w.exec(text) }) }

@@ -24,7 +24,7 @@ func TestDestination(t *testing.T) {
 			for name, test := range map[string]func(*world){
 				"Operations": operations, "Absent": absentColumns, "Refused": refusedRecords, "Values": writtenValues,
 				"Once": once, "LostAnswer": lostAnswer, "Names": names, "RoundTrip": roundTrip,
-				"Creates": creates, "CreatesTogether": createsTogether, "Mapping": mapping,
+				"Creates": creates, "CreatesTogether": createsTogether, "Mapping": mapping, "AddedColumns": addedColumns,
 			} {
 				t.Run(name, func(t *testing.T) { test(in(t, s)) })
 			}
