@@ -1,0 +1,4 @@
+package rabbitmq
+
+// RecordOf is recordOf.
+var RecordOf = recordOf
