@@ -210,10 +210,13 @@ func (o *Outcome) replace(
 		if draft == "" {
 			continue
 		}
+		_, missing := os.Stat(p.Path)
 		if err := p.Replace(draft, ending); err != nil {
 			return fmt.Errorf("cannot replace %q: %w", p.Path, sqlitefile.Explain(p.Path, err))
 		}
-		o.Kept = append(o.Kept, p.Path+ending)
+		if missing == nil {
+			o.Kept = append(o.Kept, p.Path+ending)
+		}
 	}
 	if drafts[path] == "" {
 		return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,23 +14,53 @@ import (
 // default, leads to nothing here, but to a store or to pipelines next to that file, and there is no store here. An
 // agent in this directory would begin with an empty store and read all sources again.
 func misplaced(c config.Config) error {
-	dir := filepath.Dir(c.File)
-	if dir == "." || !NothingAt(c.DB.SQLite.Path) {
+	if !NothingAt(c.DB.SQLite.Path) {
 		return nil
 	}
-	for _, s := range c.Effective {
-		given := strings.HasPrefix(s.Origin, "--") || strings.HasPrefix(s.Origin, "CONDUIT_")
-		if s.Key != "db.sqlite.path" && s.Key != "pipelines.path" || given || filepath.IsAbs(s.Value) {
-			continue
-		}
-		if there := filepath.Join(dir, s.Value); !NothingAt(there) && NothingAt(s.Value) {
+	for s, there := range nextToSettings(c) {
+		if NothingAt(s.Value) {
 			here, err := os.Getwd()
 			return errors.Join(err, Invalidf("%s is %s, relative to the working directory %s, where it does not exist, "+
 				"but it exists next to the settings, as %s: run the command in %s, or write absolute paths into %s; "+
-				"--%[1]s %[2]s starts an agent with an empty store here", s.Key, s.Value, here, there, dir, c.File))
+				"--%[1]s %[2]s starts an agent with an empty store here", s.Key, s.Value, here, there, filepath.Dir(c.File),
+				c.File))
 		}
 	}
 	return nil
+}
+
+// ambiguous returns an error if a command for the store cannot know which store is that of the agent: the relative path
+// of the settings of another directory leads to one next to them, and maybe to another one here.
+func ambiguous(c config.Config) error {
+	for s, there := range nextToSettings(c) {
+		if s.Key == "db.sqlite.path" {
+			return Invalidf("the store of these settings may be %s, relative to the working directory, or %s, next to %s: "+
+				"name it with --%s, or run the command in the directory of the agent", absolute(c.DB.SQLite.Path),
+				absolute(there), c.File, s.Key)
+		}
+	}
+	return nil
+}
+
+// nextToSettings yields the settings of the store and of the pipelines with a relative path that neither a flag nor a
+// variable gives, and that leads to something from the directory of the file of settings, with that path. There are
+// none if the working directory is that directory.
+func nextToSettings(c config.Config) iter.Seq2[config.Effective, string] {
+	return func(yield func(s config.Effective, there string) bool) {
+		dir := filepath.Dir(c.File)
+		if absolute(dir) == absolute(".") {
+			return
+		}
+		for _, s := range c.Effective {
+			given := strings.HasPrefix(s.Origin, "--") || strings.HasPrefix(s.Origin, "CONDUIT_")
+			if s.Key != "db.sqlite.path" && s.Key != "pipelines.path" || given || filepath.IsAbs(s.Value) {
+				continue
+			}
+			if there := filepath.Join(dir, s.Value); !NothingAt(there) && !yield(s, there) {
+				return
+			}
+		}
+	}
 }
 
 // absolute returns an absolute form of path for people.

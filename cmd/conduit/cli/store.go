@@ -76,6 +76,9 @@ func storeCommandOn(
 			if err != nil {
 				return err
 			}
+			if err := ambiguous(c); err != nil {
+				return err
+			}
 			r := &storeRun{Program: p, path: c.DB.SQLite.Path, json: *asJSON}
 			if argument != "" {
 				r.file = args[0]
@@ -134,8 +137,9 @@ func backup(ctx context.Context, r *storeRun) error {
 		return r.WriteJSON(map[string][]string{"written": written})
 	}
 	for _, name := range written {
-		fmt.Fprintf(r.Stdout, "wrote %s\n", name)
+		fmt.Fprintf(r.Stdout, "wrote %s\n", terminal.Line(name))
 	}
+	fmt.Fprintf(r.Stdout, "a copy of %s\n", terminal.Line(absolute(r.path)))
 	return nil
 }
 
@@ -143,6 +147,9 @@ func restore(ctx context.Context, r *storeRun) error {
 	o, err := maintenance.Restore(ctx, r.file, r.path, ending("replaced"))
 	if err != nil {
 		return err
+	}
+	if !r.json {
+		fmt.Fprintf(r.Stdout, "restored %s\n", terminal.Line(absolute(r.path)))
 	}
 	return r.say(o)
 }
