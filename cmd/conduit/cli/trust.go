@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -109,9 +110,25 @@ func (e *examination) certificate(now time.Time) {
 	case now.Before(c.NotBefore):
 		e.add("certificate", Error, "set the clock, or use another certificate", "%s is not valid before %s", path,
 			date(c.NotBefore))
+	case e.pairError() != nil:
+		e.add("certificate", Error, "copy both files of the same renewal", "%s and %s: %v", path,
+			e.config.API.TLS.KeyFile, e.pairError())
+	case len(c.DNSNames)+len(c.IPAddresses) == 0:
+		e.add("certificate", Warning, "make it with a subjectAltName: openssl req … -addext "+
+			"subjectAltName=DNS:localhost,IP:127.0.0.1", "%s is valid for no host: clients refuse it", path)
 	case now.Add(renewal).After(c.NotAfter):
 		e.add("certificate", Warning, renew, "%s expires at %s", path, date(c.NotAfter))
 	default:
 		e.add("certificate", OK, "", "valid until %s for %s", date(c.NotAfter), strings.Join(hostsOf(c), ", "))
 	}
+}
+
+// pairError returns the error with which the agent would refuse the files of the certificate and its key, nil for none,
+// or if this user may not read the key.
+func (e *examination) pairError() error {
+	_, err := tls.LoadX509KeyPair(e.config.API.TLS.CertFile, e.config.API.TLS.KeyFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }

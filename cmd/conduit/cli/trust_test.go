@@ -101,34 +101,48 @@ func TestUnverifiableCertificates(t *testing.T) {
 	}
 }
 
-// doctor checks how long the certificate of the API is valid.
+// doctor checks how long the certificate of the API is valid, for whom, and whether the key belongs to it.
 func TestDoctorChecksTheCertificate(t *testing.T) {
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
-	valid := func(from, to time.Duration) string {
-		return inPEM(issued(t, &x509.Certificate{NotBefore: now.Add(from), NotAfter: now.Add(to),
-			DNSNames: []string{"h"}}, true))
+	valid := func(from, to time.Duration, names ...string) tls.Certificate {
+		return issued(t, &x509.Certificate{NotBefore: now.Add(from), NotAfter: now.Add(to), DNSNames: names}, true)
 	}
 	const day = 24 * time.Hour
-	for content, want := range map[string]Finding{
-		valid(-day, 30*day): {Level: OK, Message: "valid until 2026-07-01T00:00:00Z for h"},
-		valid(-day, 6*day):  {Level: Warning, Message: "expires at 2026-06-07T00:00:00Z"},
-		valid(-2*day, -day): {Level: Error, Message: "expired at 2026-05-31T00:00:00Z"},
-		valid(day, 30*day):  {Level: Error, Message: "is not valid before 2026-06-02T00:00:00Z"},
-		"no PEM":            {Level: Error, Message: "contains no PEM certificate"},
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})): {Level: Error,
-			Message: "cannot read the certificate in"},
-	} {
-		e := &examination{config: config.Config{API: config.API{TLS: config.TLS{CertFile: file(t, content)}}}}
+	check := func(certificate, key string, want Finding) {
+		t.Helper()
+		e := &examination{config: config.Config{API: config.API{TLS: config.TLS{CertFile: certificate, KeyFile: key}}}}
 		e.certificate(now)
+		advice := want.Level == Error || want.Level == Warning
 		if len(e.findings) != 1 || e.findings[0].Level != want.Level ||
-			!strings.Contains(e.findings[0].Message, want.Message) || (e.findings[0].Advice == "") != (want.Level == OK) {
+			!strings.Contains(e.findings[0].Message, want.Message) || advice && e.findings[0].Advice == "" {
 			t.Errorf("found %+v, want %+v", e.findings, want)
 		}
 	}
-	for path, want := range map[string]Level{"": OK, "/nonexistent": Unknown} {
-		e := &examination{config: config.Config{API: config.API{TLS: config.TLS{CertFile: path}}}}
-		if e.certificate(now); len(e.findings) != 1 || e.findings[0].Level != want {
-			t.Errorf("for %q found %+v", path, e.findings)
+	keyOf := func(c tls.Certificate) string {
+		key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return file(t, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 	}
+	for _, c := range []struct {
+		certificate tls.Certificate
+		want        Finding
+	}{
+		{valid(-day, 30*day, "h"), Finding{Level: OK, Message: "valid until 2026-07-01T00:00:00Z for h"}},
+		{valid(-day, 6*day, "h"), Finding{Level: Warning, Message: "expires at 2026-06-07T00:00:00Z"}},
+		{valid(-2*day, -day, "h"), Finding{Level: Error, Message: "expired at 2026-05-31T00:00:00Z"}},
+		{valid(day, 30*day, "h"), Finding{Level: Error, Message: "is not valid before 2026-06-02T00:00:00Z"}},
+		{valid(-day, 30*day), Finding{Level: Warning, Message: "is valid for no host"}},
+	} {
+		check(file(t, inPEM(c.certificate)), keyOf(c.certificate), c.want)
+	}
+	one, other := valid(-day, 30*day, "h"), valid(-day, 30*day, "h")
+	path, key := file(t, inPEM(one)), keyOf(other)
+	check(path, key, Finding{Level: Error, Message: path + " and " + key + ": tls: private key does not match"})
+	check(file(t, "no PEM"), key, Finding{Level: Error, Message: "contains no PEM certificate"})
+	broken := file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})))
+	check(broken, key, Finding{Level: Error, Message: "cannot read the certificate in"})
+	check("", "", Finding{Level: OK})
+	check("/nonexistent", key, Finding{Level: Unknown})
 }

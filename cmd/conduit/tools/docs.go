@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -41,6 +42,10 @@ Examples:
 			files, err := site()
 			if err != nil {
 				return err
+			}
+			if _, page := files[dir+".md"]; page || slices.Contains([]string{"list", "ls", "pages"}, dir) {
+				return cli.Invalidf("'conduit docs read' lists the pages, and 'conduit docs read PAGE' prints one; to write "+
+					"the site to a directory of this name: conduit docs ./%s", dir)
 			}
 			if err := writeSite(dir, files); err != nil {
 				return fmt.Errorf("cannot write the documentation: %w", err)
