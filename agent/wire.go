@@ -77,7 +77,6 @@ func (a *Agent) wire() {
 		Taps:       &a.taps,
 		Tracer:     a.exporter.Tracer(),
 		Keep:       a.ownDeadLetters.Keep,
-		Returning:  a.returning,
 		Window:     w,
 		AckTimeout: c.Pipelines.AckTimeout,
 

@@ -30,8 +30,7 @@ type DeadLetter struct {
 	Key string `json:"key"`
 	// Error of the last refusal, without secrets. Lists shorten it.
 	Error string `json:"error"`
-	// The record stopped the pipeline. The source delivers it again when the pipeline runs. Once it is settled then, the
-	// dead letter is removed.
+	// The record stopped the pipeline. The source delivers it again when the pipeline runs.
 	Stopped bool  `json:"stopped"`
 	Edited  bool  `json:"edited"`
 	Bytes   int64 `json:"bytes"`

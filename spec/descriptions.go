@@ -70,8 +70,7 @@ const Descriptions = "" +
 	"digest: Digest of that generation.\n" +
 	"key: Key of the record as text, shortened if it is long.\n" +
 	"error: Error of the last refusal, without secrets. Lists shorten it.\n" +
-	"stopped: The record stopped the pipeline. The source delivers it again when the pipeline runs. Once " +
-	"it is settled then, the dead letter is removed.\n" +
+	"stopped: The record stopped the pipeline. The source delivers it again when the pipeline runs.\n" +
 	"excerpt: Beginning of the payload as one line of text. Only in lists, on request, unless the dead " +
 	"letter is large.\n" +
 	"refusals: The first and the last refusals, oldest first. Left out of lists.\n" +

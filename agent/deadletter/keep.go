@@ -121,16 +121,8 @@ func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error
 	return s.Flush(ctx)
 }
 
-// Flush makes the pending dead letters durable, and removes delivered ones. After an error, the next call does so.
+// Flush makes the pending dead letters durable. After an error, the next call writes them.
 func (s *Store) Flush(ctx context.Context) error {
-	if err := s.writePending(ctx); err != nil {
-		return err
-	}
-	return s.removeDelivered(ctx)
-}
-
-// writePending makes the pending dead letters durable.
-func (s *Store) writePending(ctx context.Context) error {
 	if len(s.queue.all()) == 0 {
 		return nil
 	}

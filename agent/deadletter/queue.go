@@ -14,8 +14,6 @@ type queue struct {
 	bytes   int
 	waiting map[string]int // number of dead letters by pipeline
 	memory  Memory         // set before first use; nil: not counted
-
-	delivered []Stopped // guarded by mu: to be removed
 }
 
 // add appends a dead letter, and reports whether there is memory for more.
@@ -62,24 +60,4 @@ func (q *queue) forget(n int) {
 		}
 	}
 	q.pending = slices.Clone(q.pending[n:])
-}
-
-// remove appends a dead letter to be removed from the disk.
-func (q *queue) remove(l Stopped) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.delivered = append(q.delivered, l)
-}
-
-func (q *queue) toRemove() []Stopped {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.delivered
-}
-
-// removed forgets the first n dead letters of toRemove, which are no longer on the disk.
-func (q *queue) removed(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.delivered = slices.Clone(q.delivered[n:])
 }

@@ -48,10 +48,7 @@ type Pipeline struct {
 	// Keep takes over every refused record, including the one that ends the run. It makes the record durable before
 	// any checkpoint that covers it. If Keep is nil, refused records only go to the queue.
 	Keep func(ctx context.Context, l *DeadLetter) error
-	// Returning returns the kept records that stopped earlier runs and that their sources deliver again; nil: none is
-	// known.
-	Returning func(ctx context.Context) ([]Returning, error)
-	Log       *slog.Logger
+	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // the current version of the run, or the first one before it begins
 	order        []string                // ids of the destinations, by their number
@@ -284,7 +281,6 @@ func (r *run) begin(started func()) (err error) {
 	if err := r.open(r.ctx); err != nil {
 		return err
 	}
-	r.expectReturning()
 	r.setAmendable(true)
 	defer r.setAmendable(false) // waits for an amendment in progress
 	started()

@@ -42,7 +42,6 @@ type world struct {
 	tracer    engine.Tracer
 	stats     *measure.Pipeline
 	redact    func(error) error // nil: errors stay unchanged
-	returning func(context.Context) ([]engine.Returning, error)
 
 	ackTimeout time.Duration
 	keep       func(context.Context, *engine.DeadLetter) error // nil: nothing is kept
@@ -112,7 +111,6 @@ func (w *world) pipeline() *engine.Pipeline {
 		Tracer:    w.tracer,
 		Stats:     w.stats,
 		Redact:    w.redact,
-		Returning: w.returning,
 
 		AckTimeout: w.ackTimeout,
 		Keep:       w.keep,

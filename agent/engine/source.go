@@ -58,8 +58,6 @@ type sourceRun struct {
 	finished bool    // guarded by mu: reading has ended
 	drained  bool    // guarded by mu: destinations have settled all records that they will get
 	blocked  bool    // guarded by mu: it had no space in the window at the last check
-	// guarded by mu: functions to call when a returning record is committed, by its position
-	returning map[string][]func()
 
 	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
@@ -325,12 +323,7 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 // add adds f to the tracker. From then on f belongs to the goroutines that receive it from the queue of a destination,
 // until they have settled it completely.
 func (s *sourceRun) add(f inFlight) {
-	s.track(f, time.Time{}, func() Change {
-		if len(s.returning) > 0 {
-			s.recognize(f.Batch)
-		}
-		return s.tracker.Add(f.Batch)
-	})
+	s.track(f, time.Time{}, func() Change { return s.tracker.Add(f.Batch) })
 }
 
 // settle records that a destination just settled the next n records of f; refused says that they went to the

@@ -55,14 +55,6 @@ func (o *run) keep(ctx context.Context, l *engine.DeadLetter) error {
 	return o.runner.Keep(ctx, o.declared.Load(), l)
 }
 
-// returning returns the kept records that stopped earlier runs.
-func (o *run) returning(ctx context.Context) ([]engine.Returning, error) {
-	if o.runner.Returning == nil {
-		return nil, nil
-	}
-	return o.runner.Returning(ctx, o.declared.Load())
-}
-
 // recall resolves the settings that a connector had in an earlier version.
 func (o *run) recall(settings map[string]string) (resolved map[string]string, lost []string) {
 	return o.runner.References.Recall(settings, &o.secrets)

@@ -39,9 +39,6 @@ type Runner struct {
 	Tracer     engine.Tracer // nil for no traces
 	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep func(ctx context.Context, d *spec.Declaration, l *engine.DeadLetter) error
-	// Returning returns the kept records that stopped earlier runs of the pipeline of d and that its sources deliver
-	// again; nil: none is known.
-	Returning func(ctx context.Context, d *spec.Declaration) ([]engine.Returning, error)
 	// Instance returns the number, from 1, of the instance of a pipeline that this agent runs; nil: there is only one.
 	Instance func(pipelineID string) int
 	// Epoch returns the epoch of the claim under which this agent runs a pipeline, false when there is none; nil:
@@ -102,7 +99,7 @@ func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pip
 	}
 	plugins := o.Pipeline.Plugins.(dispenser)
 	plugins.chains.StateDir, plugins.isolated = "", nil
-	o.Pipeline.Plugins, o.Pipeline.WaitToWrite, o.Pipeline.Returning = plugins, nil, nil
+	o.Pipeline.Plugins, o.Pipeline.WaitToWrite = plugins, nil
 	return o.Pipeline, o.secrets.Error, nil
 }
 
@@ -139,7 +136,6 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 		Stats:      stats,
 		Redact:     o.secrets.Error,
 		Keep:       o.keep,
-		Returning:  o.returning,
 		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	return o, nil

@@ -39,49 +39,6 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	}
 }
 
-// A dead letter of a record that stopped its pipeline goes away when the corrected pipeline settles the record. If its
-// source has other settings by then, it stays.
-func TestDeadLetterThatIsDeliveredAfterwards(t *testing.T) {
-	t.Parallel()
-	for name, same := range map[string]bool{"corrected": true, "with another source": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := startWeb(t, "")
-			agenttest.AppendTo(t, w.Path("in.log"), "good\nbad one\nworse\n")
-			w.Save("p.yaml", agenttest.Picky(w.Dir, agenttest.IsBad, ""))
-			w.WaitPhase("p", spec.PhaseDegraded, 0)
-			if l := w.DeadLetters(); len(l) != 1 || !l[0].Stopped {
-				t.Fatalf("kept is %+v", l)
-			}
-			corrected := agenttest.Picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, agenttest.Tolerant)
-			if !same {
-				corrected = strings.Replace(corrected, "in.log}", "in.log, sdk.batch.size: 1}", 1)
-			}
-			w.Save("p.yaml", corrected)
-			w.WaitPhase("p", spec.PhaseRunning, 2)
-			left := func() (texts []string) {
-				for _, l := range w.DeadLetters() {
-					text := l.Error
-					if l.Stopped {
-						text += ", stopped"
-					}
-					texts = append(texts, text)
-				}
-				return texts
-			}
-			want := 1
-			if !same {
-				want = 2
-			}
-			w.Wait("the letters to settle", func() bool { l := w.DeadLetters(); return len(l) == want && !l[0].Stopped })
-			w.Wait("the records", func() bool { return len(agenttest.Payloads(t, w.Path("out.jsonl"))) == 2 })
-			if got := left(); len(got) != want || !same && !strings.HasSuffix(got[1], ", stopped") {
-				t.Errorf("left are %q", got)
-			}
-		})
-	}
-}
-
 // replay starts the requested replay and returns its final status.
 func (w *web) replay(request spec.ReplayRequest) (status spec.Replay) {
 	w.T.Helper()

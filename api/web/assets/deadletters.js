@@ -254,8 +254,7 @@ function one() {
         action('Drop', 'drop-one', () => drop(`Drop dead letter ${l.id}?`, path('/' + l.id)), { kind: 'danger' })]),
     l.stopped
       ? h('p', { class: 'problem warn' },
-        'This record stopped the pipeline. Its source delivers it again when the pipeline runs, so it is not replayed. '
-        + 'Once it is settled then, this dead letter is removed.')
+        'This record stopped the pipeline. Its source delivers it again when the pipeline runs, so it is not replayed.')
       : null,
     h('dl', { class: 'facts' },
       fact('Refused by', h('code', null, l.refusedBy)),

@@ -215,8 +215,7 @@ func showDeadLetter(r *Remote, l *spec.DeadLetter) error {
 	t.Add("key", terminal.Dash(l.Key))
 	t.Add("times", l.Times)
 	if l.Stopped {
-		t.Add("stopped", "the pipeline; its source delivers the record again when the pipeline runs, and once it is "+
-			"settled, this dead letter is removed")
+		t.Add("stopped", "the pipeline; its source delivers the record again when the pipeline runs")
 	}
 	if l.Edited {
 		t.Add("edited", "yes")
