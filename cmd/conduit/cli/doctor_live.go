@@ -28,7 +28,7 @@ func (e *examination) agent(ctx context.Context) {
 	case err != nil && mistrust(err) != "": // an agent answers, and may be well
 		e.add("agent", Error, mistrust(err), "the agent at %s and this command do not trust each other: %v", r.At(),
 			cause(err))
-		e.add("pipelines", Unknown, "", "the agent cannot be asked")
+		e.add("pipelines", Unknown, "", "cannot query the agent")
 		return
 	case errors.As(err, &unreachable):
 		e.port()

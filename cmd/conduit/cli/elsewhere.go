@@ -17,16 +17,21 @@ func misplaced(c config.Config) error {
 	if !NothingAt(c.DB.SQLite.Path) {
 		return nil
 	}
+	var names, found, flags []string
 	for s, there := range nextToSettings(c) {
 		if NothingAt(s.Value) {
-			here, err := os.Getwd()
-			return errors.Join(err, Invalidf("%s is %s, relative to the working directory %s, where it does not exist, "+
-				"but it exists next to the settings, as %s: run the command in %s, or write absolute paths into %s; "+
-				"--%[1]s %[2]s starts an agent with an empty store here", s.Key, s.Value, here, there, filepath.Dir(c.File),
-				c.File))
+			names, found = append(names, s.Key+" is "+s.Value), append(found, there)
+			flags = append(flags, "--"+s.Key+" "+s.Value)
 		}
 	}
-	return nil
+	if names == nil {
+		return nil
+	}
+	here, err := os.Getwd()
+	return errors.Join(err, Invalidf("%s, relative to the working directory %s, where there is nothing, but next to the "+
+		"settings there is %s: run the command in %s, or write absolute paths into %s; %s starts an agent with an empty "+
+		"store here", strings.Join(names, ", and "), here, strings.Join(found, " and "), filepath.Dir(c.File), c.File,
+		strings.Join(flags, " ")))
 }
 
 // ambiguous returns an error if a command for the store cannot know which store is that of the agent: the relative path

@@ -31,16 +31,22 @@ var (
 // content has field. Commands and the agent do not read them.
 func filesBelow(dir string, named func(name string) bool, field *regexp.Regexp) (paths []string) {
 	entries := 0
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil
+	}
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if entries++; entries > maxEntriesBelow {
 			return fs.SkipAll
 		}
-		switch hidden := strings.HasPrefix(e.Name(), ".") && path != dir; {
+		switch hidden := strings.HasPrefix(e.Name(), ".") && path != root; {
 		case err != nil && e.IsDir(), hidden && e.IsDir():
 			return fs.SkipDir
-		case hidden, !e.Type().IsRegular(), filepath.Dir(path) == filepath.Clean(dir), !named(e.Name()):
+		case hidden, !e.Type().IsRegular(), filepath.Dir(path) == filepath.Clean(root), !named(e.Name()):
 		case contains(path, field):
-			paths = append(paths, path)
+			if below, err := filepath.Rel(root, path); err == nil {
+				paths = append(paths, filepath.Join(dir, below))
+			}
 		}
 		return nil
 	})

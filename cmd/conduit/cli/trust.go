@@ -96,7 +96,7 @@ func (e *examination) certificate(now time.Time) {
 		return
 	}
 	const renew = "renew the files in api.tls.cert-file and api.tls.key-file; the agent uses them at once"
-	block, _ := pem.Decode(content)
+	block := firstCertificate(content)
 	if block == nil {
 		e.add("certificate", Error, "name a file with a certificate in PEM", "%s contains no PEM certificate", path)
 		return
@@ -131,4 +131,14 @@ func (e *examination) pairError() error {
 		return nil
 	}
 	return err
+}
+
+// firstCertificate returns the first certificate in a PEM file, which may also have the key; nil if there is none.
+func firstCertificate(content []byte) *pem.Block {
+	for {
+		var block *pem.Block
+		if block, content = pem.Decode(content); block == nil || block.Type == "CERTIFICATE" {
+			return block
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,12 @@ func TestDoctorChecksTheCertificate(t *testing.T) {
 	one, other := valid(-day, 30*day, "h"), valid(-day, 30*day, "h")
 	path, key := file(t, inPEM(one)), keyOf(other)
 	check(path, key, Finding{Level: Error, Message: path + " and " + key + ": tls: private key does not match"})
+	keyText, err := os.ReadFile(keyOf(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := file(t, string(keyText)+inPEM(one))
+	check(both, both, Finding{Level: OK, Message: "valid until"})
 	check(file(t, "no PEM"), key, Finding{Level: Error, Message: "contains no PEM certificate"})
 	broken := file(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})))
 	check(broken, key, Finding{Level: Error, Message: "cannot read the certificate in"})
