@@ -461,13 +461,21 @@ func generationWords(s *pipelineStatus) string {
 	return fmt.Sprint(s.Generation)
 }
 
-// errorWords explains why the declared version does not run, or why it delivers nothing.
+// errorWords explains why the declared version does not run, and why the pipeline delivers nothing.
 func errorWords(s *pipelineStatus) string {
+	if !s.stalled() {
+		return cmp.Or(s.State.Error, updateWords(s))
+	}
+	stall, update := stallWords(&s.State), updateWords(s)
+	if a := s.State.LastAttempt; update == "" || a != nil && a.Error != "" && strings.Contains(stall, a.Error) {
+		return stall
+	}
+	return update + "; " + stall
+}
+
+// updateWords explains why the declared version does not run, "" if it does.
+func updateWords(s *pipelineStatus) string {
 	switch a := s.State.LastAttempt; {
-	case s.stalled():
-		return stallWords(&s.State)
-	case s.State.Error != "":
-		return s.State.Error
 	case s.State.Stale():
 		return fmt.Sprintf("generation %d is running, but could not be re-applied: %s", a.Generation, a.Error)
 	case a != nil && a.Error != "" && a.Generation == s.Generation:
