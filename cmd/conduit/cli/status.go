@@ -45,7 +45,8 @@ stopped or started manually, all others.
 
 With --check, for monitoring, the exit code is 1 when a pipeline does not run as declared, for example
 because it was stopped manually, when it or an isolated destination delivers nothing although records
-wait, which is detected within half a minute, when a file has an error, or when the agent is not ready.
+wait, which is detected within half a minute, when a file has an error, when the directory of pipeline
+files cannot be followed or lost all of them, or when the agent is not ready.
 
 Examples:
   conduit status
@@ -168,7 +169,8 @@ func attention(p *pipelineStatus) int {
 
 // well reports whether there are no problems.
 func (s *agentStatus) well() bool {
-	return s.Agent.Status == "ready" &&
+	d := s.Agent.Directory
+	return s.Agent.Status == "ready" && (d == nil || d.State == spec.DirectoryOK || d.State == spec.DirectoryPolled) &&
 		!slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool { return !p.asDeclared() }) &&
 		!slices.ContainsFunc(s.Files, func(f spec.FileState) bool { return HasErrors(f.Problems) })
 }

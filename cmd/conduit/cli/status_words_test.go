@@ -39,3 +39,14 @@ func TestErrorWords(t *testing.T) {
 		}
 	}
 }
+
+// A directory of pipeline files that is not followed, or that lost all its files, is a problem for --check.
+func TestWell(t *testing.T) {
+	for _, state := range spec.DirectoryStates {
+		s := &agentStatus{}
+		s.Agent.Status, s.Agent.Directory = "ready", &spec.Directory{State: state}
+		if want := state == spec.DirectoryOK || state == spec.DirectoryPolled; s.well() != want {
+			t.Errorf("with a directory that is %s, well is %v", state, !want)
+		}
+	}
+}
