@@ -1,9 +1,11 @@
 package processor_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -472,6 +474,45 @@ func TestRecordsCountByTheirOwnTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEarlyEndsAreReported checks that the log warns of windows that become several records, at most once a minute.
+func TestEarlyEndsAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		p := windowOpen(t, map[string]string{"window.size": "1h", "window.records": "2"})
+		process := func(n int) {
+			records := make([]record.Record, n)
+			for i := range records {
+				records[i] = record.Record{Position: fmt.Append(nil, i), After: record.Structured(map[string]any{"a": 1})}
+			}
+			if err := p.Process(ctx, sdk.NewProcessBatch(0, records, nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release := func() {
+			if err := p.(sdk.Releaser).Release(ctx, sdk.NewProcessBatch(0, nil, nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		warnings := func() int { return strings.Count(log.String(), "windows end early and become several records") }
+		release() // there are no windows
+		process(1)
+		if n := warnings(); n != 0 {
+			t.Errorf("%d warnings before a window ended early: %s", n, &log)
+		}
+		process(5)
+		if n := warnings(); n != 1 || !strings.Contains(log.String(), "they hold 2 records, which is window.records") {
+			t.Errorf("%d warnings after two ends in a moment: %s", n, &log)
+		}
+		time.Sleep(time.Minute)
+		process(1)
+		release()
+		if n := warnings(); n != 2 || !strings.Contains(log.String(), "the source cannot read more") {
+			t.Errorf("%d warnings after another end a minute later: %s", n, &log)
+		}
+	})
 }
 
 // TestReleaseEndsAllWindows releases all held records.

@@ -31,6 +31,7 @@ type aggregate struct {
 	watermark int64     // windows up to this time have ended
 	next      int64     // earliest end of a window that the watermark ends; math.MaxInt64 for none
 	last      time.Time // with time: when the last record arrived
+	warned    time.Time // when it last warned that windows end early
 
 	// Of the current record; they are kept to save allocations.
 	starts []int64  // see begins
@@ -153,7 +154,7 @@ func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	}
 	for i := range b.Records(ctx) {
 		a.last = now
-		err := a.gather(b, i, now)
+		err := a.gather(ctx, b, i, now)
 		if err != nil {
 			b.Refuse(i, err)
 		}
@@ -162,13 +163,13 @@ func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 }
 
 // Release implements sdk.Releaser. It ends all windows early.
-func (a *aggregate) Release(_ context.Context, b *sdk.ProcessBatch) error {
-	a.endAll(b)
+func (a *aggregate) Release(ctx context.Context, b *sdk.ProcessBatch) error {
+	a.endEarly(ctx, b, "the source cannot read more before records of them are acknowledged")
 	return nil
 }
 
 // gather adds record i to its windows and holds it, or returns why it cannot.
-func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
+func (a *aggregate) gather(ctx context.Context, b *sdk.ProcessBatch, i int, now time.Time) error {
 	r := b.Record(i)
 	at, grace, err := a.timeOf(r, now)
 	if err != nil {
@@ -218,9 +219,21 @@ func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
 	}
 	a.advance(b, at.Add(-grace))
 	if a.holding >= a.settings.Records {
-		a.endAll(b)
+		a.endEarly(ctx, b, fmt.Sprintf("they hold %d records, which is window.records", a.holding))
 	}
 	return nil
+}
+
+// warnInterval is the shortest time between two warnings that windows end early.
+const warnInterval = time.Minute
+
+// endEarly ends all windows. Their later records will be in further records of the same windows, and it warns of that.
+func (a *aggregate) endEarly(ctx context.Context, b *sdk.ProcessBatch, why string) {
+	if now := sdk.Now(ctx); len(a.windows) > 0 && now.Sub(a.warned) >= warnInterval {
+		a.warned = now
+		sdk.Logger(ctx).Warn("windows end early and become several records: "+why, "windows", len(a.windows))
+	}
+	a.endAll(b)
 }
 
 // advance ends the windows that can get no more records, given that no record before at is expected.
