@@ -57,6 +57,9 @@ func deadLettersAt(t *testing.T) (url string) {
 		}
 		answer(w, replay)
 	})
+	mux.HandleFunc("DELETE /v1/pipelines/orders/dead-letter-replay", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, spec.Replay{PipelineID: "orders", Read: 3, Settled: 2, Refused: 1})
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL
@@ -97,6 +100,19 @@ func TestDeadLettersThatAreNotThere(t *testing.T) {
 		if code != tt.code || !strings.Contains(stderr.String(), tt.want) || tt.want == "" && stderr.Len() > 0 {
 			t.Errorf("%s: code %d, want %d; %q, want %q", tt.args, code, tt.code, &stderr, tt.want)
 		}
+	}
+}
+
+// TestCancelOfNoReplay tells the result of an earlier replay from that of a cancelled one.
+func TestCancelOfNoReplay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := deadLettersAt(t)
+	var stdout, stderr bytes.Buffer
+	p := &Program{Stdout: &stdout, Stderr: &stderr}
+	code := Run(t.Context(), p, []string{"dlq", "cancel", "orders", "--api.address", url})
+	const want = "no replay is running; the last one: 3 dead letters replayed, of which 2 settled and 1 refused again\n"
+	if code != ExitOK || stdout.String() != want {
+		t.Errorf("code %d: %s%s", code, &stdout, &stderr)
 	}
 }
 
