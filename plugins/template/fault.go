@@ -218,8 +218,9 @@ func explained(context, message string, v view) string {
 	} else if _, after, ok := strings.Cut(message, " no entry for key "); ok {
 		name, _ = strconv.Unquote(after)
 	} else {
-		return strings.NewReplacer("interface {}", "any value", "template.text", "raw data", "template.structured",
-			"an object", "map[string]any value", "an object").Replace(message)
+		return strings.NewReplacer("map[string]interface {}", "an object", "[]interface {}", "a list", "interface {}",
+			"any value", "template.text", "raw data", "template.structured", "an object", "template.metadata",
+			"metadata").Replace(message)
 	}
 	parent, found := parentOf(context, name, v)
 	switch parent := parent.(type) {

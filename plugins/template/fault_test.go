@@ -128,6 +128,8 @@ func TestErrorsOfExecutions(t *testing.T) {
 		`{{ .Metadata.none }}`:              `no metadata "none"; a key with a dot is read with {{ index .Metadata "a.b" }}`,
 		`{{ $.Payload.After.n.y }}`:         `there is no field "y"`,
 		`{{ with .Key }}{{ .id }}{{ end }}`: `at line 1, column 19 of the template (.id): "id" cannot be read of`,
+		`{{ hasKey .Metadata "m" }}`:        `wrong type for value; expected an object; got metadata`,
+		`{{ hasKey .Payload.After.l "m" }}`: `wrong type for value; expected an object; got a list`,
 		`{{ fail "no" }}`:                   `at line 1, column 4 of the template (fail "no"): fail: no`,
 		`{{ eq .Operation "create" }}`:      `eq: incompatible types for comparison`,
 		`{{ .Payload.After.none }}`: `at line 1, column 4 of the template (.Payload.After.none): it prints a value ` +
