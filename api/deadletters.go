@@ -319,6 +319,12 @@ func (s *deadLetterHandlers) notFound(r *http.Request) error {
 			pipeline).Suggest("query the member that has it, as with --api.address; each member " +
 			"numbers those on its own disk")
 	}
+	if _, err := s.Desired.Pipeline(r.Context(), pipeline); err != nil && s.Store != nil {
+		page, failed := s.Store.List(r.Context(), pipeline, spec.DeadLetterFilter{}, 0, 1)
+		if e := known(err); e != nil && failed == nil && page.Totals.Count == 0 {
+			return e // neither a declared pipeline nor a withdrawn one with dead letters
+		}
+	}
 	return rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no dead letter %.40q of pipeline %.200q", letter,
 		pipeline).
 		With("configPath", "letter").Suggest("it may have been replayed or dropped; GET "+

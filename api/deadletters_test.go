@@ -205,6 +205,7 @@ func TestDeadLetters(t *testing.T) {
 		{"GET /v1/pipelines/orders/dead-letters/17", 200, `get ["orders",17]`, `"record":{`},
 		{"GET /v1/pipelines/orders/dead-letters/18", 404, `get ["orders",18]`, `no dead letter`},
 		{"GET /v1/pipelines/orders/dead-letters/x", 404, ``, `no dead letter`},
+		{"GET /v1/pipelines/none/dead-letters/17", 404, `list ["none",{},0,1]`, `pipeline \"none\" not found`},
 		{"PUT /v1/pipelines/orders/dead-letters/17 " + record, 200, `get ["orders",17]`, `"id":17`},
 		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"payload":{}}}`, 400, ``, `record.position`},
 		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"position":"MQ==","operation":"eat"}}`, 400, ``,

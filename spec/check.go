@@ -90,8 +90,10 @@ func parseCondition(text string) error {
 	tree := parse.New("condition")
 	tree.Mode = parse.SkipFuncCheck // the processors check which functions exist
 	if _, err := tree.Parse(text, "", "", map[string]*parse.Tree{}); err != nil {
-		line, cause, _ := strings.Cut(strings.TrimPrefix(err.Error(), "template: condition:"), ": ")
-		return fmt.Errorf("at line %s of it, %s", line, cause)
+		if line, message, ok := texts.TemplateSyntax("condition", err); ok {
+			return fmt.Errorf("at line %s of it: %s", line, message)
+		}
+		return err
 	}
 	return nil
 }

@@ -47,6 +47,11 @@ func readDocument(from *yamldoc.Document, export bool, lookup Lookup) *document 
 		d.broken = true
 		return d
 	}
+	for _, at := range from.Nulls {
+		d.add(at, SeverityWarning, CodeInvalid, "setting %q of %s is null, which leaves it out, as if it were not "+
+			"written: remove it, or write \"null\" in quotes for this word",
+			schemas.UnescapePointer(lastToken(at)), subject(fields, at))
+	}
 	d.expand(fields, "", lookup)
 	if d.readVersion(fields) {
 		d.readPipelines(fields)

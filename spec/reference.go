@@ -26,6 +26,7 @@ type piece struct {
 	fallback string // for ${VAR:-fallback}
 	demand   string // for ${VAR:?demand}
 	strict   bool   // an empty value counts as unset
+	template bool   // it is $NAME within {{ and }}
 }
 
 var variableName = texts.Regexp(`^[A-Za-z_][A-Za-z0-9_]*`)
@@ -91,7 +92,12 @@ func (kinds ReferenceKinds) cut(text string) (pieces []piece, problem string) {
 			pieces, text = append(pieces, p), rest
 		default:
 			if name := variableName().FindString(after); name != "" {
-				p := piece{Reference: Reference{Kind: EnvReference, Argument: name}, source: "$" + name}
+				p := piece{Reference: Reference{Kind: EnvReference, Argument: name}, source: "$" + name,
+					template: inTemplate(pieces)}
+				if p.template && declaration().MatchString(after[len(name):]) {
+					return pieces, fmt.Sprintf("$%s is an environment variable: a variable of a template is written $$%[1]s "+
+						"in a setting", name)
+				}
 				if problem := kinds.fault(p.Reference, p.source); problem != "" {
 					return pieces, problem
 				}
@@ -103,6 +109,19 @@ func (kinds ReferenceKinds) cut(text string) (pieces []piece, problem string) {
 			}
 		}
 	}
+}
+
+// declaration matches the text after the name of a variable that a template declares or sets.
+var declaration = texts.Regexp(`^\s*(,\s*\$+[A-Za-z_][A-Za-z0-9_]*\s*)?:?=`)
+
+// inTemplate reports whether the text of the pieces ends within {{ and }}.
+func inTemplate(pieces []piece) bool {
+	for _, p := range slices.Backward(pieces) {
+		if begin := strings.LastIndex(p.literal, "{{"); begin >= 0 || strings.Contains(p.literal, "}}") {
+			return begin > strings.LastIndex(p.literal, "}}")
+		}
+	}
+	return false
 }
 
 // braced parses the text between ${ and }.
@@ -221,6 +240,10 @@ func (p *piece) unset() (string, error) {
 		return p.fallback, nil
 	case p.demand != "":
 		return "", fmt.Errorf("environment variable %s is not set: %s", p.Argument, p.demand)
+	}
+	if p.template {
+		return "", fmt.Errorf("environment variable %s is not set: a variable of a template is written $$%[1]s in a "+
+			"setting; for the environment variable, set it for the agent, or write ${%[1]s:-default}", p.Argument)
 	}
 	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for "+
 		"a literal $", p.Argument, p.Argument)

@@ -1,6 +1,7 @@
 package spec_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -32,13 +33,16 @@ func TestScan(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		"${A":               "is not closed with }; write $${",
-		"${A:-${B}}":        "contains another reference",
-		"${file:relative}":  "is not a reference",
-		"${credential:a/b}": "is not a reference",
-		"${1}":              "is not a reference",
-		"${}":               "is not a reference",
-		"${A-x}":            "write ${VAR}, ${VAR:-default}",
+		"${A":                                    "is not closed with }; write $${",
+		"${A:-${B}}":                             "contains another reference",
+		"${file:relative}":                       "is not a reference",
+		"${credential:a/b}":                      "is not a reference",
+		"${1}":                                   "is not a reference",
+		"${}":                                    "is not a reference",
+		"${A-x}":                                 "write ${VAR}, ${VAR:-default}",
+		"{{ $t := 1 }}":                          "$t is an environment variable: a variable of a template is written $$t in a setting",
+		"{{ range $i, $e := .Payload.After.l }}": "$i is an environment variable: a variable of",
+		"{{ $$t := 1 }}{{ $t = 2 }}":             "is written $$t in a setting",
 	} {
 		if _, problem := unread().Scan(text); !strings.Contains(problem, want) {
 			t.Errorf("%q: problem %q, want one with %q", text, problem, want)
@@ -48,6 +52,19 @@ func TestProblems(t *testing.T) {
 		}
 		if _, ok := spec.LiteralText(text); ok {
 			t.Errorf("%q is taken for literal", text)
+		}
+	}
+}
+
+// A variable that is not set may be meant as one of a template where it stands within {{ and }}.
+func TestVariablesInTemplates(t *testing.T) {
+	kinds := spec.ReferenceKinds{{Name: spec.EnvReference, Syntax: "${VAR}",
+		Read: func(context.Context, string, spec.ReferenceAccess) (string, error) { return "", spec.ErrUnset }}}
+	for text, want := range map[string]bool{"{{ $t }}": true, "{{ $$t := 1 }}{{ upper $t }}": true, "$t": false,
+		"{{ .Key }}$t": false, "{{ .Key }} $$ $t {{ .Key }}": false, "{{ ${t} }}": false, "$t := 1": false} {
+		_, err := spec.Lookup{Kinds: kinds}.Expand(text)
+		if err == nil || strings.Contains(err.Error(), "written $$t in a setting") != want {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

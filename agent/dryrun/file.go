@@ -1,11 +1,8 @@
 package dryrun
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,7 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
@@ -68,10 +64,13 @@ type Record struct {
 	Operation string            `yaml:"operation"`
 	Metadata  map[string]string `yaml:"metadata"`
 	Key       value             `yaml:"key"`
-	Payload   struct {
-		Before value `yaml:"before"`
-		After  value `yaml:"after"`
-	} `yaml:"payload"`
+	Payload   Payload           `yaml:"payload"`
+}
+
+// Payload is the payload of a record.
+type Payload struct {
+	Before value `yaml:"before"`
+	After  value `yaml:"after"`
 }
 
 // value is a value of YAML whose numbers keep all their digits.
@@ -111,80 +110,6 @@ func exact(node *yaml.Node, v any) any {
 		}
 	}
 	return v
-}
-
-// Parse reads a file of tests. Errors name the line.
-func Parse(data []byte) (*File, error) {
-	var f File
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	var nodes struct {
-		Tests []yaml.Node `yaml:"tests"`
-	}
-	if err := yaml.Unmarshal(data, &nodes); err != nil {
-		return nil, err
-	}
-	if len(f.Tests) == 0 {
-		return nil, errors.New("line 1: there are no tests: want a list under tests")
-	}
-	for i := range f.Tests {
-		f.Tests[i].Line = nodes.Tests[i].Line
-		if err := f.Tests[i].check(); err != nil {
-			return nil, fmt.Errorf("line %d: test %q: %w", f.Tests[i].Line, f.Tests[i].Name, err)
-		}
-	}
-	return &f, nil
-}
-
-func (t *Test) check() error {
-	if t.Name == "" {
-		return errors.New("the test has no name")
-	}
-	if len(t.Expect) == 0 {
-		return errors.New("the test expects nothing: want a list under expect")
-	}
-	for _, in := range t.Input {
-		if _, err := in.Record.record(0); err != nil {
-			return err
-		}
-		if in.After < 0 {
-			return errors.New("wait must not be negative")
-		}
-	}
-	if t.Advance < 0 {
-		return errors.New("advance must not be negative")
-	}
-	for _, e := range t.Expect {
-		if err := e.check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *Expectation) check() error {
-	if e.Equal == nil && len(e.Contains) == 0 && e.Each == "" && e.Count == nil && e.Error == "" {
-		return errors.New("an expectation says nothing: want equal, contains, each, count or error")
-	}
-	if e.DeadLetters && e.Destination != "" || e.Error != "" && !e.DeadLetters {
-		return errors.New("an expectation names either a destination, or dead-letters; only dead-letters have an error")
-	}
-	if _, err := template.ParseCondition(e.Each); err != nil {
-		return err
-	}
-	records := e.Contains
-	if e.Equal != nil {
-		records = append(records[:len(records):len(records)], *e.Equal...)
-	}
-	for _, r := range records {
-		if _, err := r.record(0); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // record returns the record, with the defaults for the record read as number n.

@@ -7,9 +7,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/texttype"
 )
+
+// KeyError is the key of the metadata for why a source left a line as text.
+const KeyError = "csv.error"
+
+// Cause returns the reason in the metadata why a source left a line as text, as a clause that ends the error of a
+// destination that needs columns. It returns "" if there is none.
+func Cause(m record.Metadata) string {
+	if why := m.Get(KeyError); why != "" {
+		return "; the source could not read it as CSV (metadata " + KeyError + "): " + why
+	}
+	return ""
+}
 
 // Settings are the settings of a source that reads CSV.
 type Settings struct {

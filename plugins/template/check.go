@@ -145,7 +145,57 @@ func (c *checker) command(n *parse.CommandNode, dot reflect.Type, piped bool) re
 	if piped {
 		arguments++
 	}
+	switch first := n.Args[0].(type) {
+	case *parse.NilNode:
+		c.fail(n, errors.New("nil is no value to print: remove it"))
+	case *parse.IdentifierNode:
+		c.literals(n, first.Ident)
+	}
 	return c.operand(n.Args[0], dot, arguments)
+}
+
+// literals checks the types of the literal arguments in the call n of a function.
+func (c *checker) literals(n *parse.CommandNode, function string) {
+	f := allFunctions()[function]
+	if f == nil {
+		return
+	}
+	t := reflect.TypeOf(f)
+	for i, a := range n.Args[1:] {
+		var want reflect.Type
+		switch {
+		case t.IsVariadic() && i >= t.NumIn()-1:
+			want = t.In(t.NumIn() - 1).Elem()
+		case i < t.NumIn():
+			want = t.In(i)
+		default:
+			return // too many, which call reports
+		}
+		if name := mismatch(a, want.Kind()); name != "" {
+			c.fail(n, fmt.Errorf("argument %d of %s must be %s, not %s", i+1, function, name, a))
+		}
+	}
+}
+
+// mismatch returns what users call a value of the kind if n is a literal of another kind.
+func mismatch(n parse.Node, kind reflect.Kind) string {
+	_, isText := n.(*parse.StringNode)
+	_, isBool := n.(*parse.BoolNode)
+	number, isNumber := n.(*parse.NumberNode)
+	switch {
+	case !isText && !isBool && !isNumber:
+	case kind == reflect.String && !isText:
+		return "text in quotes"
+	case kind == reflect.Bool && !isBool:
+		return "true or false"
+	case kind >= reflect.Int && kind <= reflect.Int64 && !(isNumber && number.IsInt):
+		return "a whole number"
+	case kind >= reflect.Uint && kind <= reflect.Uint64 && !(isNumber && number.IsUint):
+		return "a whole number that is not negative"
+	case (kind == reflect.Float32 || kind == reflect.Float64) && !(isNumber && number.IsFloat):
+		return "a number"
+	}
+	return ""
 }
 
 // operand returns the type of the value of n, or of the result when n is called with arguments.

@@ -52,30 +52,12 @@ func shorten(s string) string {
 	return string([]rune(s)[:most]) + "…"
 }
 
-// syntaxRemedies are remedies for errors of the parser, by a part of their text.
-var syntaxRemedies = []struct{ part, remedy string }{
-	{"bad character U+005B '['", `read a key that is no plain word with index: {{ index .Metadata "a.b" }}`},
-	{"bad character", `write a key that is no plain word with index: {{ index .Metadata "a-b" }}`},
-	{"unclosed action", "end it with }}"},
-	{"unexpected EOF", "end each if, with, range and define with {{ end }}"},
-	{"unexpected {{end}}", "it has no if, with or range before it"},
-	{"unterminated quoted string", `end the text with "`},
-	{"undefined variable", "declare it before, in the same or an outer block: {{ $name := … }}"},
-	{"missing value", "write an expression after it, such as .Key"},
-}
-
 // syntaxFault returns the error of the parser of text/template.
 func syntaxFault(err error) error {
 	f := &fault{err: err}
-	place, message, ok := strings.Cut(strings.TrimPrefix(err.Error(), "template: :"), ": ")
-	if n, failed := strconv.Atoi(place); ok && failed == nil {
+	line, message, ok := texts.TemplateSyntax("", err)
+	if n, failed := strconv.Atoi(line); ok && failed == nil {
 		f.line, f.err = n, errors.New(message)
-		for _, s := range syntaxRemedies {
-			if strings.Contains(message, s.part) {
-				f.err = errors.New(message + ": " + s.remedy)
-				break
-			}
-		}
 	}
 	return f
 }
@@ -170,8 +152,8 @@ func nameOf(t reflect.Type) string {
 	return "a value of type " + t.String()
 }
 
-// executionFault returns the error of text/template for the record v.
-func executionFault(err error, v view) error {
+// executionFault returns the error err of the template t of text/template for the record v.
+func executionFault(t *template.Template, err error, v view) error {
 	var failed template.ExecError
 	if !errors.As(err, &failed) {
 		return err
@@ -189,14 +171,36 @@ func executionFault(err error, v view) error {
 	case context == stepName: // at no place of the text
 		f.line = 0
 	case context == textName:
-		f.expression = ""
+		f.expression = printedAt(t, location)
 	}
-	if f.err == nil {
+	switch {
+	case errors.Is(f.err, errNil) && f.expression != "":
+		f.err = fmt.Errorf("%w: write {{ %s | default \"…\" }}", f.err, f.expression)
+	case f.err == nil:
 		f.err = errors.New(explained(context, message, v))
-	} else if context != stepName && context != textName {
+	case context != stepName && context != textName:
 		f.err = fmt.Errorf("%s: %w", strings.TrimPrefix(before(message, ": "), "error calling "), f.err)
 	}
 	return f
+}
+
+// printedAt returns the expression whose value the action of t at the location prints.
+func printedAt(t *template.Template, location string) (expression string) {
+	for _, each := range t.Templates() {
+		if each.Tree == nil || each.Root == nil {
+			continue
+		}
+		eachNode(each.Root, func(n parse.Node) {
+			a, ok := n.(*parse.ActionNode)
+			if !ok {
+				return
+			}
+			if at, _ := each.ErrorContext(a.Pipe.Cmds[0]); at == location {
+				expression = strings.TrimSuffix(a.Pipe.String(), " | "+textName)
+			}
+		})
+	}
+	return expression
 }
 
 func before(s, separator string) string {
@@ -214,8 +218,9 @@ func explained(context, message string, v view) string {
 	} else if _, after, ok := strings.Cut(message, " no entry for key "); ok {
 		name, _ = strconv.Unquote(after)
 	} else {
-		return strings.NewReplacer("interface {}", "any value", "template.text", "raw data", "template.structured",
-			"an object", "map[string]any value", "an object").Replace(message)
+		return strings.NewReplacer("map[string]interface {}", "an object", "[]interface {}", "a list", "interface {}",
+			"any value", "template.text", "raw data", "template.structured", "an object", "template.metadata",
+			"metadata").Replace(message)
 	}
 	parent, found := parentOf(context, name, v)
 	switch parent := parent.(type) {

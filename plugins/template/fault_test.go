@@ -56,6 +56,12 @@ func TestTemplatesThatAlwaysFail(t *testing.T) {
 		"\n{{ .Key":                                                `line 2 of the template: unclosed action: end it with }}`,
 		`{{ .Metadata["a.b"] }}`:                                   `read a key that is no plain word with index`,
 		`{{ if true }}`:                                            `end each if, with, range and define with {{ end }}`,
+		`{{ nil }}`:                                                `(nil): nil is no value to print: remove it`,
+		`{{ nil | default "x" }}`:                                  `nil is no value to print`,
+		`{{ upper 3 }}`:                                            `(upper 3): argument 1 of upper must be text in quotes, not 3`,
+		`{{ .Key | trunc "a" }}`:                                   `argument 1 of trunc must be a whole number, not "a"`,
+		`{{ ternary 1 2 "true" }}`:                                 `argument 3 of ternary must be true or false, not "true"`,
+		`{{ if hasPrefix "a" true }}{{ end }}`:                     `argument 2 of hasPrefix must be text in quotes, not true`,
 		`{{ $x }}`:                                                 `undefined variable "$x": declare it before`,
 		never + `{{ strftime "%Q" }}{{ end }}`:                     `(strftime "%Q"): strftime: %Q is no`,
 	} {
@@ -92,7 +98,7 @@ func TestTemplatesThatMayFail(t *testing.T) {
 		`{{ (genCAWithKey "x" 1 (genPrivateKey "ecdsa")).Cert }}`,
 		`{{ and .Key (or .Payload.After.x (not .Metadata.m)) }}{{ len .Metadata }}{{ slice "abc" 1 }}{{ call .Key.f 1 }}`,
 		`{{ printf "%s" .Key }}{{ print }}{{ .Key | default "x" | quote }}{{ "x" | printf "%s-%s" "y" }}`,
-		`{{ .Metadata.GetCreatedAt.Format "2006" }}{{ nil | default "x" }}{{ ternary "a" "b" true }}`,
+		`{{ .Metadata.GetCreatedAt.Format "2006" }}{{ ternary "a" "b" true }}`,
 		`{{/* a comment */}}{{ true }}`,
 		`{{ define "empty" }}{{ end }}{{ template "empty" }}{{ block "b" .Key }}{{ .x }}{{ end }}`,
 		`{{ if .Key }}{{ else if $x := .Payload }}{{ $x.After }}{{ else }}{{ .Key }}{{ end }}`,
@@ -122,12 +128,18 @@ func TestErrorsOfExecutions(t *testing.T) {
 		`{{ .Metadata.none }}`:              `no metadata "none"; a key with a dot is read with {{ index .Metadata "a.b" }}`,
 		`{{ $.Payload.After.n.y }}`:         `there is no field "y"`,
 		`{{ with .Key }}{{ .id }}{{ end }}`: `at line 1, column 19 of the template (.id): "id" cannot be read of`,
+		`{{ hasKey .Metadata "m" }}`:        `wrong type for value; expected an object; got metadata`,
+		`{{ hasKey .Payload.After.l "m" }}`: `wrong type for value; expected an object; got a list`,
 		`{{ fail "no" }}`:                   `at line 1, column 4 of the template (fail "no"): fail: no`,
 		`{{ eq .Operation "create" }}`:      `eq: incompatible types for comparison`,
-		`{{ .Payload.After.none }}`:         `at line 1, column 4 of the template: it prints a value that is not there`,
-		`a{{ regexMatch "(" "x" | not | not }}{{ mustRegexMatch "(" "x" }}`: "mustRegexMatch: error parsing regexp",
-		`{{ upper .Payload.After.a }}`:                                      `wrong type for value; expected string; got`,
-		`{{ range .Payload.After.s }}{{ end }}`:                             `range can't iterate over text`,
+		`{{ .Payload.After.none }}`: `at line 1, column 4 of the template (.Payload.After.none): it prints a value ` +
+			`that is null or missing: write {{ .Payload.After.none | default "…" }}`,
+		`{{ range .Payload.After.l }}{{ $.Payload.After.none }}{{ end }}`: `($.Payload.After.none): it prints a value that ` +
+			`is null or missing: write {{ $.Payload.After.none | default "…" }}`,
+		`{{ define "x" }}{{ . }}{{ end }}{{ template "x" .Payload.After.none }}`: `(.): it prints a value that is null or`,
+		`a{{ regexMatch "(" "x" | not | not }}{{ mustRegexMatch "(" "x" }}`:      "mustRegexMatch: error parsing regexp",
+		`{{ upper .Payload.After.a }}`:                                           `wrong type for value; expected string; got`,
+		`{{ range .Payload.After.s }}{{ end }}`:                                  `range can't iterate over text`,
 	} {
 		tpl, err := template.Parse(text, template.Exact)
 		if err != nil {

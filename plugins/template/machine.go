@@ -51,7 +51,7 @@ func (m *machine) run(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error
 		m.record = r
 		v := viewOf(r)
 		if err = m.template.Execute(m, v); err != nil {
-			err = executionFault(err, v)
+			err = executionFault(m.template, err, v)
 		}
 	}
 	b.spend(start)
@@ -78,7 +78,7 @@ var (
 	errTime   = fmt.Errorf("it took longer than %s", maxTime)
 	// The records after the slow ones are refused, too, because they may be just as slow.
 	errBatchTime = fmt.Errorf("it took longer than %s for the records of one batch together", maxBatchTime)
-	errNil       = errors.New("it prints a value that is not there")
+	errNil       = errors.New("it prints a value that is null or missing")
 	errCycle     = errors.New("a value cannot contain itself")
 )
 

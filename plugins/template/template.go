@@ -5,11 +5,13 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"text/template"
+	"text/template/parse"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -30,6 +32,7 @@ type Template struct {
 	text     string // text of a constant template
 	direct   []part // nil: it needs text/template
 	payload  bool   // see PrintsPayload
+	prints   string // expression of the only action; empty if there are several
 	strict   bool
 	empty    string // printed by an action that prints nothing
 	parts    schema.Parts
@@ -84,6 +87,9 @@ func newTemplate(text string, mode Mode, path *pathOptions) (*Template, error) {
 	t.parts = partsOf(parsed)
 	t.direct = compiler{t.strict, path}.parts(parsed.Root)
 	t.payload = len(t.direct) == 1 && isPayload(parsed.Root)
+	if len(parsed.Root.Nodes) == 1 && parsed.Root.Nodes[0].Type() == parse.NodeAction {
+		t.prints = parsed.Root.Nodes[0].(*parse.ActionNode).Pipe.String()
+	}
 	printByText(parsed)
 	guardLoops(parsed)
 	t.pool.New = func() any { return newMachine(parsed, used, mode == Exact, path) }
@@ -189,7 +195,20 @@ func (c *Condition) Match(b *TimeLimit, r *record.Record) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot evaluate the condition: %w", err)
 	}
+	if len(out) == 0 {
+		return false, c.template.printsNothing()
+	}
 	return parseBool(string(out))
+}
+
+// printsNothing returns the error for a condition without output.
+func (t *Template) printsNothing() error {
+	if t.prints != "" {
+		return fmt.Errorf("cannot use the output of the condition: %s is empty, null or missing; where it may be, write "+
+			"{{ %[1]s | default false }}", shorten(t.prints))
+	}
+	return errors.New("cannot use the output of the condition: it prints nothing, because a value in it is empty, null " +
+		"or missing, or no branch applies; it must print true or false for every record")
 }
 
 func parseBool(s string) (bool, error) {

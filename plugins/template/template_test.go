@@ -53,6 +53,10 @@ func TestConditions(t *testing.T) {
 		`{{ .Operation }}`: `the output of the ` +
 			`condition, "create"`,
 		`{{ (.Map).operation | eq "create" }}`: "true",
+		`{{ .Payload.After.nosuch }}`: `: .Payload.After.nosuch is empty, null or missing; where it may be, write ` +
+			`{{ .Payload.After.nosuch | default false }}`,
+		`{{ .Payload.After.nosuch | default false }}`:    "false",
+		`{{ if eq .Payload.After.a 7777 }}true{{ end }}`: "it prints nothing, because a value in it is empty, null or",
 	} {
 		c, err := template.ParseCondition(text)
 		if err != nil {
@@ -77,7 +81,8 @@ func TestConditionsThatCannotBe(t *testing.T) {
 		`{{ env "HOME" }}`:        `there is no function "env"`,
 		`{{ getHostByName "x" }}`: `there is no function "getHostByName"`,
 		`yes`:                     "must be true or false",
-		`{{ if }}`:                "missing value for if",
+		`{{ if }}`:                "missing value for if: write an expression after it",
+		`{{ $$x }}`:               "write one $ before the name of a variable",
 	} {
 		if _, err := template.ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -153,7 +153,7 @@ func TestComparedNumbers(t *testing.T) {
 func TestExactPrintsNoNil(t *testing.T) {
 	r := &record.Record{Key: record.Structured(map[string]any{"nil": nil, "text": "<nil>"})}
 	for text, want := range map[string]string{
-		`{{ .Key.nil }}`: "not there", `{{ .Payload.After }}`: "not there", `{{ .Key.text }}`: "<nil>",
+		`{{ .Key.nil }}`: "null or missing", `{{ .Payload.After }}`: "null or missing", `{{ .Key.text }}`: "<nil>",
 	} {
 		parsed, err := template.Parse(text, template.Exact)
 		if err != nil {

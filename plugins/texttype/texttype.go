@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // A Read returns the value of a text; nil: the text itself.
@@ -50,7 +51,8 @@ func Parse(setting string, items, names []string) (Types, error) {
 		case name == "*":
 			all.rest = f
 		case names != nil && !slices.Contains(names, name):
-			return wrong("there is no " + Quoted(name))
+			return wrong("there is no " + Quoted(name) + texts.Hint(name, names) + "; the names are " +
+				strings.Join(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" }), ", "))
 		default:
 			all.named[name] = f
 		}

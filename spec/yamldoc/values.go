@@ -3,6 +3,7 @@ package yamldoc
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,6 +18,7 @@ type reader struct {
 	Grammar
 	places map[string]Place
 	faults []Fault
+	nulls  []string
 }
 
 func (r *reader) add(m Mark, kind Kind, path, format string, args ...any) {
@@ -45,6 +47,9 @@ func (r *reader) value(n *yaml.Node, at string) (value any, ok bool) {
 func (r *reader) scalar(n *yaml.Node, at string) (any, bool) {
 	switch n.ShortTag() {
 	case "!!null":
+		if r.Text(at) && n.Value != "" {
+			r.nulls = append(r.nulls, at)
+		}
 		return "", r.Text(at)
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
 		if r.Typed(at) {
@@ -162,12 +167,17 @@ func (r *reader) inherit(fields map[string]any, parent *yaml.Node, at string) {
 	from := &reader{Grammar: r.Grammar, places: map[string]Place{}}
 	inherited := from.mapping(parent, at)
 	r.faults = append(r.faults, from.faults...)
-	for to, p := range from.places {
+	isOwn := func(to string) bool {
 		token, _, _ := strings.Cut(to[len(at)+1:], "/")
-		if _, own := fields[schemas.UnescapePointer(token)]; !own {
+		_, own := fields[schemas.UnescapePointer(token)]
+		return own
+	}
+	for to, p := range from.places {
+		if !isOwn(to) {
 			r.places[to] = p
 		}
 	}
+	r.nulls = append(r.nulls, slices.DeleteFunc(from.nulls, isOwn)...)
 	for name, value := range inherited {
 		if _, own := fields[name]; !own {
 			fields[name] = value

@@ -2,7 +2,11 @@
 // the expanded size of a text before it creates any values.
 package yamldoc
 
-import "go.yaml.in/yaml/v3"
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // Mark is a place in a text, counted from 1.
 type Mark struct{ Line, Column int }
@@ -34,6 +38,7 @@ type Document struct {
 	Value  any              // map[string]any, []any, string and int; faulty values are left out
 	Places map[string]Place // by JSON pointer; the pointer of Value is ""
 	Faults []Fault
+	Nulls  []string // JSON pointers of the texts that are written as null or ~, sorted
 	// TooLarge reports that the document exceeds a limit. It has one Fault and no Value.
 	TooLarge bool
 }
@@ -74,5 +79,6 @@ func (g Grammar) read(root *yaml.Node, nodes *int) Document {
 	}
 	r := reader{Grammar: g, places: map[string]Place{"": {at, at}}}
 	value, _ := r.value(root, "")
-	return Document{Root: at, Value: value, Places: r.places, Faults: r.faults}
+	slices.Sort(r.nulls)
+	return Document{Root: at, Value: value, Places: r.places, Faults: r.faults, Nulls: r.nulls}
 }

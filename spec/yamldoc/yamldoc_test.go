@@ -44,6 +44,16 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// A text that is written as null is told from an empty one.
+func TestNulls(t *testing.T) {
+	docs, _ := yamldoc.Read([]byte("x: {t: ~}\na: ~\nb: {t: }\nc: {t: \"null\"}\nd: &d {t: null, f: {t: Null}}\n"+
+		"e: {<<: *d}\ng: {<<: *d, t: 1}\n"), grammar)
+	want := []string{"/d/f/t", "/d/t", "/e/f/t", "/e/t", "/g/f/t", "/x/t"}
+	if diff := cmp.Diff(want, docs[0].Nulls); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	docs, _ := yamldoc.Read([]byte("# first\n---\na:\n  - b/c: 1\n---\nd: &x {e: 1}\nf: *x\n"), grammar)
 	if len(docs) != 2 {

@@ -207,6 +207,12 @@ func (e *flagError) explain(c *ffcli.Command) error {
 		message = "no such flag: " + name + flagHint(c.FlagSet, name)
 	} else if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
 		message = "flag needs a value: " + written(name)
+	} else if value, rest, ok := strings.Cut(message, "\" for flag -"); ok { // invalid value "VALUE" for flag -NAME: WHY
+		name, why, _ := strings.Cut(rest, ": ")
+		message = value + "\" for flag " + written(name) + ": " + why
+	} else if value, rest, ok := strings.Cut(message, "\" for -"); ok { // invalid boolean value "VALUE" for -NAME: WHY
+		name, _, _ := strings.Cut(rest, ": ")
+		message = value + "\" for flag " + written(name) + ": must be true or false"
 	}
 	return Invalidf("%s\nRun '%s --help' for the flags.", message, Path(c))
 }

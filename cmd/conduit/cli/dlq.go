@@ -149,17 +149,21 @@ func listDeadLetters(
 		return r.Say(nil, "no dead letters")
 	}
 	var t terminal.Table
-	titles := []any{"ID", "AT", "STAGE", "REFUSED BY", "KEY", "TIMES", "ERROR"}
+	titles := []any{"ID", "AT", "STAGE", "REFUSED BY", "KEY", "TIMES"}
 	if records {
 		titles = append(titles, "RECORD")
 	}
-	t.Add(titles...)
+	t.Add(append(titles, "ERROR")...) // the last one, because it may be long
 	for i := range all {
 		l := &all[i]
-		cells := []any{l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times,
-			excerpt(l.Error)}
+		cells := []any{l.ID, terminal.Moment(l.LastTime), l.Stage, l.RefusedBy, terminal.Dash(excerpt(l.Key)), l.Times}
 		if records {
 			cells = append(cells, terminal.Dash(excerpt(terminal.OneLine(l.Excerpt))))
+		}
+		if r.Terminal {
+			cells = append(cells, withoutMiddle(terminal.OneLine(l.Error)))
+		} else {
+			cells = append(cells, l.Error)
 		}
 		t.Add(cells...)
 	}
@@ -176,6 +180,16 @@ const shortText = 80
 func excerpt(text string) string {
 	if runes := []rune(text); len(runes) > shortText {
 		return string(runes[:shortText]) + "…"
+	}
+	return text
+}
+
+// withoutMiddle returns an error for a terminal. It leaves out the middle of a long one: an error begins with the action
+// that failed, and ends with the cause and the remedy.
+func withoutMiddle(text string) string {
+	const begin, end = 60, 180
+	if runes := []rune(text); len(runes) > begin+1+end {
+		return string(runes[:begin]) + "…" + string(runes[len(runes)-end:])
 	}
 	return text
 }

@@ -88,6 +88,9 @@ Example:
 				return err
 			}
 			if !status.Running {
+				if !r.JSON {
+					fmt.Fprint(r.Stdout, "no replay is running; the last one: ")
+				}
 				return sayReplay(r, &status)
 			}
 			return r.Say(status, "the replay%s ends after in-flight records are settled; %s", onMember(&status),

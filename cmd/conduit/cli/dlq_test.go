@@ -26,7 +26,7 @@ func deadLettersAt(t *testing.T) (url string) {
 		answer(w, spec.DeadLetter{ID: 17, PipelineID: "orders", Record: json.RawMessage(`{"operation":"create"}`)})
 	})
 	mux.HandleFunc("GET "+letters, func(w http.ResponseWriter, r *http.Request) {
-		l := spec.DeadLetter{ID: 17, PipelineID: "orders", Error: "no"}
+		l := spec.DeadLetter{ID: 17, PipelineID: "orders", Error: longError}
 		if r.URL.Query().Get("records") == "true" {
 			l.Excerpt = "bad \u001b[31m" + strings.Repeat("x", 100)
 		}
@@ -57,10 +57,16 @@ func deadLettersAt(t *testing.T) (url string) {
 		}
 		answer(w, replay)
 	})
+	mux.HandleFunc("DELETE /v1/pipelines/orders/dead-letter-replay", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, spec.Replay{PipelineID: "orders", Read: 3, Settled: 2, Refused: 1})
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL
 }
+
+// longError is the error of a dead letter, with its cause at the end.
+var longError = "cannot write" + strings.Repeat(" the long name of a record", 20) + ": its cause"
 
 // TestDeadLettersThatAreNotThere names dead letters that do not exist: the others are replayed or dropped, and the exit
 // code is 1. Duplicates count once, and a cancelled replay need not reach all.
@@ -97,13 +103,27 @@ func TestDeadLettersThatAreNotThere(t *testing.T) {
 	}
 }
 
+// TestCancelOfNoReplay tells the result of an earlier replay from that of a cancelled one.
+func TestCancelOfNoReplay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := deadLettersAt(t)
+	var stdout, stderr bytes.Buffer
+	p := &Program{Stdout: &stdout, Stderr: &stderr}
+	code := Run(t.Context(), p, []string{"dlq", "cancel", "orders", "--api.address", url})
+	const want = "no replay is running; the last one: 3 dead letters replayed, of which 2 settled and 1 refused again\n"
+	if code != ExitOK || stdout.String() != want {
+		t.Errorf("code %d: %s%s", code, &stdout, &stderr)
+	}
+}
+
 // TestListRecords lists dead letters with and without the beginnings of their records.
 func TestListRecords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := deadLettersAt(t)
+	onTerminal := false
 	list := func(args string) string {
 		var stdout, stderr bytes.Buffer
-		p := &Program{Stdout: &stdout, Stderr: &stderr}
+		p := &Program{Stdout: &stdout, Stderr: &stderr, Terminal: onTerminal}
 		if code := Run(t.Context(), p, append(strings.Fields("dlq ls orders "+args), "--api.address", url)); code != ExitOK {
 			t.Errorf("%s: code %d, %s", args, code, &stderr)
 		}
@@ -112,8 +132,18 @@ func TestListRecords(t *testing.T) {
 	if got := list(""); strings.Contains(got, "RECORD") || strings.Contains(got, "bad") {
 		t.Errorf("without records:\n%s", got)
 	}
+	if got := list(""); !strings.Contains(got, longError+"\n") {
+		t.Errorf("the error is cut where there is no terminal:\n%s", got)
+	}
+	onTerminal = true
+	if got := list(""); !strings.Contains(got, "cannot write the long") || !strings.Contains(got, "…") ||
+		!strings.Contains(got, ": its cause\n") || strings.Contains(got, longError) {
+		t.Errorf("on a terminal:\n%s", got)
+	}
+	onTerminal = false
 	got := list("--records")
-	for _, want := range []string{"ERROR", "RECORD\n", `no     bad \x1b[31m` + strings.Repeat("x", 68) + "…\n", "-\n"} {
+	for _, want := range []string{"ERROR\n", "RECORD ",
+		`bad \x1b[31m` + strings.Repeat("x", 68) + "…  " + longError + "\n", "-\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("with records:\n%s\nwant %q", got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
@@ -62,6 +63,9 @@ func directoryAt(c config.Config, path string) (bool, error) {
 
 // readFile reads the pipeline file at path.
 func readFile(path string) ([]byte, error) {
+	if err := noTestFile(path); err != nil {
+		return nil, err
+	}
 	data, err := watch.ReadNamed(path)
 	var failed *fs.PathError
 	switch {
@@ -73,6 +77,15 @@ func readFile(path string) ([]byte, error) {
 		return nil, Invalidf("cannot read %s: %v", path, err)
 	}
 	return data, nil
+}
+
+// noTestFile returns an error if path is a test file, where a pipeline file is wanted.
+func noTestFile(path string) error {
+	if pipeline, ok := dryrun.PipelineFile(path); ok {
+		return Invalidf("%s is a test file, not a pipeline file: name %s, or run its tests with: conduit pipelines test %s",
+			path, pipeline, path)
+	}
+	return nil
 }
 
 func reportTo(p *Program, r checkReport, asJSON bool) error {

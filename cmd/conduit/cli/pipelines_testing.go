@@ -29,6 +29,7 @@ func pipelinesTestCommand(p *Program) *ffcli.Command {
 		ShortHelp: "Run the tests of pipeline files.",
 		LongHelp: `Runs NAME.test.yaml, which contains the tests of NAME.yaml: records that a source reads, and the
 records that a destination or the dead-letter queue must get. Only processors run, and time is virtual.
+Errors that validate reports for NAME.yaml are failures too; tests of such a file do not run.
 PATH is a test file, a pipeline file or a directory; the default is the setting pipelines.path.
 The last lines list processors and conditions that no test covers. The exit code is 2 when a test fails, or
 when PATH has neither tests nor pipeline files. Directories whose pipelines have no tests are no failure.
@@ -51,9 +52,10 @@ type testReport struct {
 }
 
 type testFileReport struct {
-	Path  string          `json:"path"`
-	Error string          `json:"error,omitempty"` // why no test in it could run
-	Tests []dryrun.Result `json:"tests"`
+	Path     string          `json:"path"`
+	Error    string          `json:"error,omitempty"`    // why no test in it could run
+	Problems []spec.Problem  `json:"problems,omitempty"` // errors of it or of the pipeline file; no test ran
+	Tests    []dryrun.Result `json:"tests"`
 }
 
 func testPipelines(ctx context.Context, p *Program, c config.Config, paths []string) (*testReport, error) {
@@ -64,7 +66,7 @@ func testPipelines(ctx context.Context, p *Program, c config.Config, paths []str
 	}
 	runner := &dryrun.Runner{Registry: processorRegistry(ctx, p, c), Timeout: offlineTimeout}
 	for _, path := range files {
-		r.add(runTestFile(ctx, p, runner, path))
+		r.add(runTestFile(ctx, p, c, runner, path))
 	}
 	r.Coverage = runner.Coverage()
 	return r, nil
@@ -172,51 +174,44 @@ func testFilesAt(path string, isDir bool) ([]string, error) {
 	return files, nil
 }
 
-func runTestFile(ctx context.Context, p *Program, runner *dryrun.Runner, path string) testFileReport {
+func runTestFile(ctx context.Context, p *Program, c config.Config, runner *dryrun.Runner, path string) testFileReport {
 	r := testFileReport{Path: path, Tests: []dryrun.Result{}}
-	pipelines, tests, err := loadTests(p, path)
+	data, err := watch.ReadNamed(path)
 	if err != nil {
-		r.Error = err.Error()
+		r.Error = fmt.Sprintf("cannot read tests: %v", err)
 		return r
 	}
+	tests, problems := dryrun.Parse(path, data)
+	tested, _ := dryrun.PipelineFile(path)
+	content, err := readFile(tested)
+	if err != nil {
+		r.Error = err.Error()
+	} else {
+		problems = append(problems, errorsOf(ctx, p, c, pipelineFile{path: tested, content: content})...)
+	}
+	r.Problems = problems
+	if r.Error != "" || len(r.Problems) > 0 {
+		return r
+	}
+	pipelines := p.Parser().File(tested, content).Pipelines
 	for i := range tests.Tests {
 		r.Tests = append(r.Tests, runner.Run(ctx, tests, &tests.Tests[i], pipelines))
 	}
 	return r
 }
 
-func loadTests(p *Program, path string) ([]spec.Parsed, *dryrun.File, error) {
-	data, err := watch.ReadNamed(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
-	}
-	tests, err := dryrun.Parse(data)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read tests: %w", err)
-	}
-	tested, _ := dryrun.PipelineFile(path)
-	pipelines, err := loadPipelines(p, tested)
-	return pipelines, tests, err
-}
-
-// loadPipelines returns the pipelines of a file without errors.
-func loadPipelines(p *Program, path string) ([]spec.Parsed, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	parsed := p.Parser().File(path, data)
-	for _, problem := range parsed.Problems {
-		if problem.Severity == spec.SeverityError {
-			return nil, Invalidf("%s:%d:%d: %s", path, problem.Line, problem.Column, problem.Message)
-		}
-	}
-	return parsed.Pipelines, nil
+// errorsOf returns the errors that validate reports for a pipeline file.
+func errorsOf(ctx context.Context, p *Program, c config.Config, file pipelineFile) []spec.Problem {
+	checked := report{program: p, plugins: p.Catalog(c, slog.New(slog.DiscardHandler))}
+	checked.check(ctx, file)
+	return slices.DeleteFunc(checked.Files[0].Problems, func(problem spec.Problem) bool {
+		return problem.Severity != spec.SeverityError
+	})
 }
 
 func (r *testReport) add(f testFileReport) {
 	r.Files = append(r.Files, f)
-	if f.Error != "" {
+	if f.Error != "" || len(f.Problems) > 0 {
 		r.Failed++
 	}
 	for _, t := range f.Tests {
@@ -234,6 +229,7 @@ func (r *testReport) print(p *Program) {
 		if f.Error != "" {
 			fmt.Fprintf(p.Stdout, "%s: %s\n", terminal.Line(f.Path), f.Error)
 		}
+		p.PrintProblems(f.Problems)
 		for _, t := range f.Tests {
 			for _, failure := range t.Failures {
 				fmt.Fprintf(p.Stdout, "%s:%d: %s: %s\n", terminal.Line(f.Path), t.Line, t.Name,

@@ -92,6 +92,9 @@ func pipelineFiles(ctx context.Context, c config.Config, paths []string) ([]pipe
 			return nil, err
 		}
 		if !directory {
+			if err := noTestFile(path); err != nil {
+				return nil, err
+			}
 			content, err := watch.ReadNamed(path)
 			add(filepath.Dir(path), filepath.Base(path), pipelineFile{path, content, err})
 			continue

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/api/docsearch"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/spec/texts"
 )
 
 // siteFiles returns the files of the documentation by name.
@@ -20,7 +22,7 @@ type siteFiles func() (map[string][]byte, error)
 // Docs returns 'conduit docs', which writes the site, searches it and prints its pages.
 func Docs(p *cli.Program, site func() (map[string][]byte, error)) *ffcli.Command {
 	flags := cli.NewFlags("docs")
-	return &ffcli.Command{
+	c := &ffcli.Command{
 		Name: "docs", ShortUsage: "conduit docs DIR|search|read",
 		ShortHelp: "Search the documentation of this version, or write it as a static site.",
 		LongHelp: `'docs search' finds pages, sections and settings, and 'docs read' prints a page. Neither needs an
@@ -34,27 +36,32 @@ Examples:
   conduit docs site`,
 		FlagSet:     flags,
 		Subcommands: []*ffcli.Command{docsSearchCommand(p, site), docsReadCommand(p, site)},
-		Exec: func(_ context.Context, args []string) error {
-			dir, err := cli.Argument(flags, args, "no directory given; usage: conduit docs DIR, or conduit docs search WORD...")
-			if err != nil {
-				return err
-			}
-			files, err := site()
-			if err != nil {
-				return err
-			}
-			if _, page := files[dir+".md"]; page || slices.Contains([]string{"list", "ls", "pages"}, dir) {
-				return cli.Invalidf("'conduit docs read' lists the pages, and 'conduit docs read PAGE' prints one; to write "+
-					"the site to a directory of this name: conduit docs ./%s", dir)
-			}
-			if err := writeSite(dir, files); err != nil {
-				return fmt.Errorf("cannot write the documentation: %w", err)
-			}
-			_, err = fmt.Fprintf(p.Stdout, "wrote %d files; start with %s\n", len(files),
-				filepath.Join(dir, "index.html"))
-			return err
-		},
 	}
+	c.Exec = func(_ context.Context, args []string) error {
+		if len(args) == 0 {
+			_, err := fmt.Fprint(p.Stdout, cli.Usage(c))
+			return err
+		}
+		dir, err := cli.Argument(flags, args, "no directory given; usage: conduit docs DIR, or conduit docs search WORD...")
+		if err != nil {
+			return err
+		}
+		files, err := site()
+		if err != nil {
+			return err
+		}
+		if _, page := files[dir+".md"]; page || slices.Contains([]string{"list", "ls", "pages"}, dir) {
+			return cli.Invalidf("'conduit docs read' lists the pages, and 'conduit docs read PAGE' prints one; to write "+
+				"the site to a directory of this name: conduit docs ./%s", dir)
+		}
+		if err := writeSite(dir, files); err != nil {
+			return fmt.Errorf("cannot write the documentation: %w", err)
+		}
+		_, err = fmt.Fprintf(p.Stdout, "wrote %d files; start with %s\n", len(files),
+			filepath.Join(dir, "index.html"))
+		return err
+	}
+	return c
 }
 
 func writeSite(dir string, files map[string][]byte) error {
@@ -157,7 +164,7 @@ Examples:
 				name = strings.TrimSuffix(strings.TrimSuffix(name, ".md"), ".html")
 				var ok bool
 				if text, ok = files[name+".md"]; !ok {
-					return cli.Invalidf("there is no page %q: find it with 'conduit docs search'", name)
+					return cli.Invalidf("there is no page %q%s", name, otherPages(files, name))
 				}
 				if words[0] = name; anchor != "" && len(words) == 1 {
 					words = append(words, anchor)
@@ -175,4 +182,28 @@ Examples:
 			return err
 		},
 	}
+}
+
+// otherPages returns how to find the page that a reader of the page name wants, as a clause to end an error with.
+func otherPages(files map[string][]byte, name string) string {
+	pages, err := docsearch.Pages(files[docsearch.Index])
+	if err != nil || !docsearch.HasWords(name) {
+		return ": find it with 'conduit docs search'"
+	}
+	var names []string
+	for i := range pages {
+		names = append(names, pages[i].Name)
+	}
+	if hint := texts.Hint(name, names); hint != "" {
+		return hint
+	}
+	hits := docsearch.Find(pages, name)
+	if len(hits) == 0 {
+		return ": find it with 'conduit docs search'"
+	}
+	best := "conduit docs read " + hits[0].Page.Name
+	if section := hits[0].Section.Title; section != "" {
+		best += " " + strconv.Quote(section)
+	}
+	return fmt.Sprintf(": read '%s', or find others with 'conduit docs search %s'", best, name)
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// keyCSV is the key of the metadata for why a line stays text.
-const keyCSV = "csv.error"
-
 // table is the header of the open file of CSV. Each file begins with its own, unless the settings name the columns.
 type table struct {
 	file *content // the file; nil: none was read yet
@@ -88,5 +85,5 @@ func (s *single) structure(r *record.Record, line []byte) {
 			return
 		}
 	}
-	r.Metadata.Set(keyCSV, err.Error())
+	r.Metadata.Set(csv.KeyError, err.Error())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 const (
@@ -92,9 +93,9 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) (
 	if err := d.settings.checkPacking(d.zstd); err != nil {
 		return err
 	}
-	zone, err := time.LoadLocation(d.settings.Zone)
+	zone, err := texttype.Zone("timezone", d.settings.Zone)
 	if err != nil {
-		return sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
+		return err
 	}
 	if err := checkElement(d.settings.Empty); err != nil {
 		return sdk.SettingError{Setting: "emptyValue", Message: "is no name of a file: " + err.Error()}

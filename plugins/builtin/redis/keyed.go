@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/common"
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -143,7 +144,7 @@ func (k *keyed) hash(e *element, limit *template.TimeLimit, r *record.Record) er
 	after, ok := r.After.Structured()
 	if !ok {
 		return errors.New("cannot write the record: its payload is raw data, which has no fields; decode it with the " +
-			"processor json.decode, or set fields.*")
+			"processor json.decode, or set fields.*" + csv.Cause(r.Metadata))
 	}
 	e.op = opReplace
 	for _, name := range slices.Sorted(maps.Keys(after)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 type destinationSettings struct {
@@ -112,9 +113,9 @@ func (s *destinationSettings) parse(ctx context.Context, values map[string]strin
 
 // template returns the setting prefix or key as a template.
 func (s *destinationSettings) template() (*template.Template, error) {
-	zone, err := time.LoadLocation(s.Zone)
+	zone, err := texttype.Zone("timezone", s.Zone)
 	if err != nil {
-		return nil, sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
+		return nil, err
 	}
 	if err := checkName(s.Empty); err != nil || strings.Contains(s.Empty, "/") {
 		return nil, sdk.SettingError{Setting: "emptyValue", Message: "must be a name that may be between two /"}

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	keyObject = "s3.key"    // key of the metadata for the object of a line
-	keyCSV    = "csv.error" // key of the metadata for why a line of CSV stays text
+	keyObject = "s3.key" // key of the metadata for the object of a line
 
 	batchRows = 1000
 )
@@ -195,6 +194,6 @@ func (n *rows) payload(r *record.Record, line []byte) record.Data {
 			return record.Structured(object)
 		}
 	}
-	r.Metadata.Set(keyCSV, err.Error())
+	r.Metadata.Set(csv.KeyError, err.Error())
 	return record.Raw(bytes.Clone(line))
 }

@@ -3,6 +3,8 @@ package sqlsink
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -26,8 +28,12 @@ func object(data record.Data) (map[string]any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw)) // handles every form, and reports errors
 	decoder.UseNumber()
 	var m map[string]any
-	if err := decoder.Decode(&m); err != nil {
-		return nil, err
+	err := decoder.Decode(&m)
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		return nil, fmt.Errorf("it is text with a JSON %s", wrong.Value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it is text that is not JSON (%w)", err)
 	}
 	return m, nil
 }

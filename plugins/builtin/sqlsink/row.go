@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -54,7 +55,8 @@ func (w *Writer[C]) row(ctx context.Context, r *record.Record) (out row, err err
 	out.kind = kindOf(s, r)
 	p, err := partsOf(r)
 	if err != nil && out.kind != Remove && out.kind != Mark {
-		return row{}, Refuse("cannot write to table %s: the payload is not an object: %w", out.table, err)
+		return row{}, Refuse("cannot write to table %s: the payload is not an object: %w%s", out.table, err,
+			csv.Cause(r.Metadata))
 	}
 	if len(p.key) > 0 {
 		out.key = slices.Sorted(maps.Keys(p.key))

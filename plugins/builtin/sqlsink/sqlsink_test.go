@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/plugins/csv"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -111,6 +113,31 @@ func TestRereadsColumns(t *testing.T) {
 		write("many without a column", 0, 3, other, other, other, other)
 		write("no fields", 0, 3, map[string]any{})
 	})
+}
+
+// TestPayloadWithoutFields checks that the refusal of a text has its cause, and no words of Go.
+func TestPayloadWithoutFields(t *testing.T) {
+	w := &sqlsink.Writer[int]{Database: &database{}}
+	if err := w.Configure(t.Context(), sqlsink.Settings{Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler)})
+	if err := w.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const begin = "cannot write to table t: the payload is not an object: it is text "
+	for text, want := range map[string]string{"17": "with a JSON number", "[1]": "with a JSON array",
+		`"a"`: "with a JSON string", "a,b": "that is not JSON (invalid character 'a' looking for beginning of value)"} {
+		r := record.Record{Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+		if _, err := w.Write(ctx, []record.Record{r}); err == nil || !strings.HasSuffix(err.Error(), begin+want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		r.Metadata.Set(csv.KeyError, "there are 2 columns")
+		const cause = "; the source could not read it as CSV (metadata csv.error): there are 2 columns"
+		if _, err := w.Write(ctx, []record.Record{r}); err == nil || !strings.HasSuffix(err.Error(), want+cause) {
+			t.Errorf("%s: %v, want %s%s", text, err, want, cause)
+		}
+	}
 }
 
 // TestLostConnections checks that after any number of lost connections the next call has a new one.

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/syslog"
+	"github.com/conduit-agent/conduit/plugins/texttype"
 )
 
 type sourceSettings struct {
@@ -46,8 +47,8 @@ func (s *sourceSettings) check() error {
 	if err := common.CheckAddress("address", s.Address); err != nil {
 		return err
 	}
-	if _, err := time.LoadLocation(s.Zone); err != nil {
-		return sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
+	if _, err := texttype.Zone("timezone", s.Zone); err != nil {
+		return err
 	}
 	for _, p := range s.Protocols {
 		if p != "udp" && p != "tcp" {

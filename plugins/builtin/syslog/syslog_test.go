@@ -408,10 +408,10 @@ func TestServerGoneWhileSending(t *testing.T) {
 func TestSettings(t *testing.T) {
 	cert, key, _ := network.Certificate(t)
 	for text, settings := range map[string]map[string]string{
-		`"address": must be`:              {"address": "nowhere"},
-		`"protocols": must be udp`:        {"protocols": "sctp"},
-		`"protocols": must be tcp with`:   {"tls.cert": cert, "tls.key": key},
-		`"timezone": must be a time zone`: {"timezone": "Nowhere"},
+		`"address": must be`:            {"address": "nowhere"},
+		`"protocols": must be udp`:      {"protocols": "sctp"},
+		`"protocols": must be tcp with`: {"tls.cert": cert, "tls.key": key},
+		`"timezone": must be a time zone such as Europe/Vienna or UTC, not "Nowhere"`: {"timezone": "Nowhere"},
 	} {
 		s := &syslog.Source{}
 		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil ||

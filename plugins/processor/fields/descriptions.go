@@ -47,7 +47,8 @@ const descriptions = "" +
 	"mapping: Comma list of reference:name, the field and its name from then on.\n" +
 	"\nfields.setSettings\n" +
 	"field: Reference to the field.\n" +
-	"value: Template over the record that makes the value.\n" +
+	"value: Template over the record that makes the value. In a pipeline file, variables of the template " +
+	"are written $$name.\n" +
 	"type: Type of the value. With json the text is read as JSON.\n" +
 	"\nfields.payloadSettings\n" +
 	"field: Reference to the field that holds the envelope.\n" +

@@ -26,7 +26,7 @@ type set struct {
 type setSettings struct {
 	// Reference to the field.
 	Field string `json:"field" validate:"required,exclusion=.Position"`
-	// Template over the record that makes the value.
+	// Template over the record that makes the value. In a pipeline file, variables of the template are written $$name.
 	Value string `json:"value" validate:"required"`
 	// Type of the value. With json the text is read as JSON.
 	Type string `json:"type" default:"string" validate:"inclusion=string|int|float|bool|time|json"`

@@ -24,8 +24,8 @@ type csv struct {
 	Lazy bool `json:"lazy" default:"false"`
 	// Whether spaces and tabs around columns are removed, outside quotes.
 	Trim bool `json:"trim" default:"false"`
-	// Handling of a text with too few columns: refuse makes it an error, null sets the missing ones to null, and omit
-	// leaves them out.
+	// Handling of a text with too few columns: refuse makes it an error, null, in quotes in YAML, sets the missing ones
+	// to null, and omit leaves them out.
 	Missing string `json:"missing" default:"refuse" validate:"inclusion=refuse|null|omit"`
 	// Handling of a text with too many columns: refuse makes it an error, drop leaves the surplus columns out, and keep
 	// names them by their number, which begins with 1.

@@ -128,6 +128,10 @@ func TestBadSettingsOfCSV(t *testing.T) {
 		"field":     {"columns": "a", "field": ".Payload"},
 		"target":    {"columns": "a", "target": ".Metadata.x"},
 	})
+	_, err := configured(t, "parse.csv", map[string]string{"columns": "bytes,,ms", "types": "byte:int"})
+	if err == nil || !strings.Contains(err.Error(), `there is no "byte"; did you mean "bytes"?; the names are bytes, ms`) {
+		t.Errorf("a type of an unknown column: %v", err)
+	}
 	wantRefused(t, "parse.csv", map[string]map[string]string{"types": {"columns": "a", "types": "a:decimal"}})
 	wantRefused(t, "parse.csv", map[string]map[string]string{"types": {"columns": "a", "types": "a:int,a:float"}})
 	wantRefused(t, "parse.csv", map[string]map[string]string{"types": {"columns": "a", "types": "a"}})

@@ -13,8 +13,8 @@ const descriptions = "" +
 	"lazy: Whether a quote may stand inside a column without quotes, and a single quote inside one with " +
 	"quotes.\n" +
 	"trim: Whether spaces and tabs around columns are removed, outside quotes.\n" +
-	"missing: Handling of a text with too few columns: refuse makes it an error, null sets the missing " +
-	"ones to null, and omit leaves them out.\n" +
+	"missing: Handling of a text with too few columns: refuse makes it an error, null, in quotes in " +
+	"YAML, sets the missing ones to null, and omit leaves them out.\n" +
 	"extra: Handling of a text with too many columns: refuse makes it an error, drop leaves the surplus " +
 	"columns out, and keep names them by their number, which begins with 1.\n" +
 	"\nparse.grok\n" +
@@ -33,8 +33,8 @@ const descriptions = "" +
 	"prefix: Text in front of every key.\n" +
 	"duplicates: Value of a key that occurs more than once: the last, the first, or a list of all; " +
 	"refuse makes it an error.\n" +
-	"bare: Handling of a key without a separator: its value is true or null, drop leaves it out, and " +
-	"refuse makes it an error.\n" +
+	"bare: Handling of a key without a separator: its value is true or null, in quotes in YAML; drop " +
+	"leaves it out, and refuse makes it an error.\n" +
 	"\nparse.options\n" +
 	"merge: Whether the members of the result are added to the object in the target, where they replace " +
 	"members with the same name. Otherwise the result replaces the whole target.\n" +

@@ -29,8 +29,8 @@ type kv struct {
 	Prefix string `json:"prefix"`
 	// Value of a key that occurs more than once: the last, the first, or a list of all; refuse makes it an error.
 	Duplicates string `json:"duplicates" default:"last" validate:"inclusion=last|first|list|refuse"`
-	// Handling of a key without a separator: its value is true or null, drop leaves it out, and refuse makes it an
-	// error.
+	// Handling of a key without a separator: its value is true or null, in quotes in YAML; drop leaves it out, and
+	// refuse makes it an error.
 	Bare string `json:"bare" default:"true" validate:"inclusion=true|null|drop|refuse"`
 	typed
 

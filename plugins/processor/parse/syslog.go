@@ -3,7 +3,6 @@ package parse
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -23,9 +22,9 @@ type syslogMessage struct {
 }
 
 func (s *syslogMessage) compile() (parseFunc, error) {
-	zone, err := time.LoadLocation(s.Zone)
+	zone, err := texttype.Zone("zone", s.Zone)
 	if err != nil {
-		return nil, sdk.SettingError{Setting: "zone", Message: err.Error()}
+		return nil, err
 	}
 	return func(ctx context.Context, v any, m *memory) (any, error) {
 		var b []byte

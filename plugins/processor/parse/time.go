@@ -37,6 +37,7 @@ type instant struct {
 type timeFormat struct {
 	read     readTime
 	yearless bool
+	layout   string // of package time; empty for other formats
 }
 
 // readTime returns the time of a text, and whether the text has the format.
@@ -57,9 +58,9 @@ func (t *instant) compile() (parseFunc, error) {
 		}
 		t.formats = append(t.formats, f)
 	}
-	zone, err := time.LoadLocation(t.Zone)
+	zone, err := texttype.Zone("zone", t.Zone)
 	if err != nil {
-		return nil, sdk.SettingError{Setting: "zone", Message: err.Error()}
+		return nil, err
 	}
 	t.zone = zone
 	return t.parse, nil
@@ -105,7 +106,29 @@ func (t *instant) parse(ctx context.Context, v any, m *memory) (any, error) {
 		}
 		return t.output(made)
 	}
+	if len(t.formats) == 1 {
+		return nil, fmt.Errorf("%s: it does not have the format %s%s", texttype.Quoted(text), t.Formats,
+			t.formats[0].cause(text, t.zone))
+	}
 	return nil, fmt.Errorf("%s: %w", texttype.Quoted(text), errNoFormat)
+}
+
+// cause returns the reason why text does not have the format, as a clause to end an error with; "" if it is unknown.
+func (f *timeFormat) cause(text string, zone *time.Location) string {
+	if f.layout == "" {
+		return ""
+	}
+	_, err := time.ParseInLocation(f.layout, text, zone)
+	var wrong *time.ParseError
+	switch {
+	case err == nil:
+		return ": the abbreviation of its time zone is unknown"
+	case !errors.As(err, &wrong):
+		return ""
+	case wrong.Message != "":
+		return wrong.Message
+	}
+	return fmt.Sprintf(": %s cannot be read as %s", texttype.Quoted(wrong.ValueElem), wrong.LayoutElem)
 }
 
 func (t *instant) output(made time.Time) (any, error) {
@@ -178,10 +201,11 @@ func formatOf(setting string) (timeFormat, error) {
 	if other := time.Date(2012, 10, 23, 4, 45, 56, 0, time.UTC); one.Format(layout) == other.Format(layout) {
 		return timeFormat{}, fmt.Errorf("%s is neither a layout nor the name of a layout", texttype.Quoted(setting))
 	}
-	return timeFormat{func(text string, zone *time.Location) (time.Time, bool) {
-		t, err := time.ParseInLocation(layout, text, zone)
-		return t, err == nil && !unknownZone(t, zone)
-	}, one.Format(layout) == year.Format(layout)}, nil
+	return timeFormat{layout: layout, yearless: one.Format(layout) == year.Format(layout),
+		read: func(text string, zone *time.Location) (time.Time, bool) {
+			t, err := time.ParseInLocation(layout, text, zone)
+			return t, err == nil && !unknownZone(t, zone)
+		}}, nil
 }
 
 // unknownZone reports whether the text of t had an unknown abbreviation of a zone. The time package gives such a zone

@@ -3,6 +3,7 @@ package parse_test
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,22 @@ func TestTimes(t *testing.T) {
 		"field":   {"output": "unix"},
 	})
 	wantRefused(t, "parse.time", map[string]map[string]string{"formats": {"field": ".Key.v", "formats": "epoch"}})
+}
+
+// The error for a single format has the reason.
+func TestCausesOfTimes(t *testing.T) {
+	for _, c := range [][3]string{
+		{"02/Jan/2006", "31/Feb/2026", `"31/Feb/2026": it does not have the format 02/Jan/2006: day out of range`},
+		{"rfc3339", "today", `"today": it does not have the format rfc3339: "today" cannot be read as 2006`},
+		{"rfc1123", "Tue, 02 Jan 2024 03:04:05 EST", `: the abbreviation of its time zone is unknown`},
+		{"unix", "x", `"x": it does not have the format unix`},
+		{"rfc3339 | unix", "x", `"x": it has none of the formats`},
+	} {
+		_, err := parseValue(t, "parse.time", map[string]string{"formats": c[0]}, c[1])
+		if err == nil || !strings.HasSuffix(err.Error(), c[2]) {
+			t.Errorf("%s: %v, want %s", c[0], err, c[2])
+		}
+	}
 }
 
 func TestOutputOfTimes(t *testing.T) {
