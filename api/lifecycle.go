@@ -173,11 +173,16 @@ func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool
 		return true, nil // that member has the details
 	}
 	since = since.Round(0)
-	if a := state.LastAttempt; a != nil && a.Error != "" && !a.At.Before(since) && state.RunningGeneration != 0 &&
-		state.RunningGeneration != a.Generation {
+	a := state.LastAttempt
+	failed := a != nil && a.Error != "" && !a.At.Before(since) && state.RunningGeneration != 0
+	switch {
+	case failed && state.RunningGeneration != a.Generation:
 		return false, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed,
 			"cannot start generation %d of pipeline %q, and generation %d runs instead: %s", a.Generation, id,
 			state.RunningGeneration, a.Error)
+	case failed && state.Phase == spec.PhaseRunning && state.Since.Before(since):
+		return false, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed,
+			"cannot restart pipeline %q, and its current run continues: %s", id, a.Error)
 	}
 	if state.Since.Before(since) {
 		return false, nil
