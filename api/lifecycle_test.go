@@ -225,6 +225,20 @@ func TestRestartThatFails(t *testing.T) {
 	}
 }
 
+// Requests that start a pipeline examine failed plugin files again before.
+func TestRetryOfPlugins(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusStopped))
+	s, retries := newServer(w), 0
+	s.RetryPlugins = func() { retries++ }
+	h := s.Handler()
+	for i, action := range []string{"start", "restart", "stop"} {
+		if got := do(h, "POST", "/v1/pipelines/a/"+action, ""); got.status != http.StatusOK || retries != min(i+1, 2) {
+			t.Errorf("%s: %d %s, %d retries", action, got.status, got.body, retries)
+		}
+	}
+}
+
 // A pipeline that is started before its stop has begun keeps running, as requested.
 func TestStartBeforeTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -92,12 +92,12 @@ func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()
 		return f, s.end // still pending
 	}
 	f.answered(err, time.Now(), cmp.Or(e.firstAgain, firstAgain))
-	f.pending, f.sum, f.spec, f.err = false, now.sum, &s.spec, explainStart(err)
+	f.pending, f.sum, f.spec, f.err, f.examined = false, now.sum, &s.spec, explainStart(err), time.Time{}
 	if f.err == nil {
 		f.err = checkName(&s.spec)
 	}
 	if f.err != nil {
-		f.spec = nil
+		f.spec, f.examined = nil, time.Now()
 		e.keep(&f, nil)
 		return f, s.end
 	}
