@@ -139,6 +139,14 @@ func newCatalog(
 		Processors: &processor.Registry{
 			Builtin: contained.Processors, Hint: contained.Hint, Standalone: modules.Plugins, AllowPath: paths.Check,
 			Await: modules.Await, TimeLimit: c.Processors.Timeout,
+			Unused: func(name string) (text string) {
+				for _, p := range modules.Problems() {
+					if strings.Contains(filepath.Base(p.Path), name) {
+						text += fmt.Sprintf("; %s is not used: %s", p.Path, p.Reason)
+					}
+				}
+				return text
+			},
 		},
 		Executables: executables,
 	}

@@ -72,7 +72,7 @@ func TestChangesOfProcessors(t *testing.T) {
 	check("the running one is removed", later, "PluginGone b")
 	m.changes[0].Reason, m.changes[1].Reason = "PluginReplaced", "PluginReplaced"
 	check("its file has the newer version", later, "PluginGone processor p:b runs standalone:greet@v1.0.0, and cannot be "+
-		`restarted: cannot find processor "greet@v1.0.0": there is version latest, v1.1.0`)
+		`restarted: cannot find processor "greet@v1.0.0": installed: standalone:greet@v1.1.0`)
 	m.plugins = []sdk.ProcessorPlugin{version("v1.0.0")}
 	check("its file has other content", "PluginReplaced a", "PluginReplaced b")
 	if m.changes = nil; chain.Teardown(t.Context()) != nil {

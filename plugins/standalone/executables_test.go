@@ -154,8 +154,10 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		0o755); err != nil {
 		t.Fatal(err)
 	}
-	outside := filepath.Join(filepath.Dir(d.dir), "outside")
+	outside, module := filepath.Join(filepath.Dir(d.dir), "outside"), filepath.Join(d.dir, "module")
 	for _, err := range []error{
+		os.WriteFile(module, []byte("\x00asm\x01\x00\x00\x00"), 0o755),
+		os.Chtimes(module, old, old),
 		os.Chmod(filepath.Join(d.dir, "notes.txt"), 0o644),
 		os.Chtimes(filepath.Join(d.dir, "foreign"), old, old),
 		os.Mkdir(filepath.Join(d.dir, "directory"), 0o755),
@@ -184,6 +186,7 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		{"fails", "no disk"},
 		{"foreign", "another platform"},
 		{"hangs", "the plugin did not become ready"},
+		{"module", "belongs into processors.path"},
 		{"notes.txt", "it is not executable"},
 	}
 	problems := d.Problems()
