@@ -414,10 +414,26 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, PhaseColors[s.State.Phase])
 }
 
-// writeWarnings writes the warnings and notes of the sources, the data that they left out, and the number of refused
-// records.
+// pluginsChanged returns what a restart of a pipeline would do because its plugins changed, empty if they did not.
+// fails reports whether the restart would fail.
+func pluginsChanged(s *rest.PipelineStatus) (text string, fails bool) {
+	for _, c := range s.Conditions {
+		if c.Type == spec.ConditionPlugin && c.Status == spec.ConditionTrue {
+			return c.Message, c.Reason != "PluginReplaced"
+		}
+	}
+	return "", false
+}
+
+// writeWarnings writes the changes of plugins, the warnings and notes of the sources, the data that they left out, and
+// the number of refused records.
 func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
+		if text, fails := pluginsChanged(&all[i].PipelineStatus); fails {
+			fmt.Fprintf(to, "%s %s: %s\n", r.Paint("warning:", terminal.Yellow), all[i].ID, terminal.Line(text))
+		} else if text != "" {
+			fmt.Fprintf(to, "%s %s: %s\n", r.Paint("note:", terminal.Dim), all[i].ID, terminal.Line(text))
+		}
 		if all[i].Rates == nil {
 			continue
 		}

@@ -77,8 +77,15 @@ func TestStatusShowsNotes(t *testing.T) {
 	stages := map[string]spec.StageRates{"p:a": {Behind: &progress.Report{Notes: []string{"no file matches /x/*"}}}}
 	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: "p",
 		Rates: &spec.PipelineRates{Refused: 229, Stages: stages}}}
-	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{one})
-	if got := page.String(); got != "note: p: 229 records refused since the agent started; list them: conduit dlq ls p\n"+
+	changed := func(id, reason, message string) pipelineStatus {
+		return pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: id, Conditions: []spec.Condition{
+			{Type: spec.ConditionValid, Status: spec.ConditionTrue, Message: "valid"},
+			{Type: spec.ConditionPlugin, Status: spec.ConditionTrue, Reason: reason, Message: message}}}}
+	}
+	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{
+		changed("q", "PluginReplaced", "a restart would use x"), changed("r", "PluginGone", "it is gone"), one})
+	if got := page.String(); got != "note: q: a restart would use x\nwarning: r: it is gone\n"+
+		"note: p: 229 records refused since the agent started; list them: conduit dlq ls p\n"+
 		"note: p:a: no file matches /x/*\n" {
 		t.Errorf("got %q", got)
 	}
