@@ -383,7 +383,7 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 		cells := []any{id, phaseWords(one), generationWords(one),
 			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one),
 			terminal.Dash(behindWords(one.Rates))}
-		switch text := terminal.OneError(errorWords(one)); {
+		switch text := terminal.OneError(withoutFrames(errorWords(one), one.ID)); {
 		case !l.below:
 			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
 		case text != "":
@@ -492,6 +492,18 @@ func errorWords(s *pipelineStatus) string {
 		return s.Placement.Failed.Text()
 	}
 	return ""
+}
+
+// withoutFrames returns the error of a pipeline without the stack of a plugin that panicked.
+func withoutFrames(text, pipeline string) string {
+	head, _, is := strings.Cut(text, "\ngoroutine ")
+	if !is {
+		return text
+	}
+	if end := spec.NotAgain(pipeline); strings.HasSuffix(text, end) {
+		return head + " …)" + end
+	}
+	return head + " …)"
 }
 
 // stallWords explains why a pipeline delivers nothing, and since when.

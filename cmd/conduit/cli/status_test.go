@@ -90,3 +90,23 @@ func TestStatusShowsNotes(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// The table shows what a plugin panicked with, without its stack. The details have the stack.
+func TestStatusWithoutFrames(t *testing.T) {
+	const text = "cannot open source (exit status 2; its last output: panic: no disk\ngoroutine 1 [running]:\n" +
+		"main.open(0x1)\n\t/src/main.go:12 +0x1d)"
+	for _, end := range []string{"", spec.NotAgain("p")} {
+		one := pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseDegraded,
+			Error: text + end}}}
+		var page bytes.Buffer
+		if err := pipelineTable([]pipelineStatus{one}, layout{below: true}).Write(&page, func(text, _ string) string {
+			return text
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := "    cannot open source (exit status 2; its last output: panic: no disk …)" + end + "\n"
+		if !strings.HasSuffix(page.String(), want) {
+			t.Errorf("got %q, want %q at the end", page.String(), want)
+		}
+	}
+}

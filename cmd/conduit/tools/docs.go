@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -131,7 +132,8 @@ func docsReadCommand(p *cli.Program, site siteFiles) *ffcli.Command {
 		Name: "read", ShortUsage: "conduit docs read [PAGE [SECTION]]",
 		ShortHelp: "Print a page of the documentation as Markdown.",
 		LongHelp: `Without a page it prints the list of pages. A section is printed with the sections in it. A link in
-a page, such as reload.md#who-owns-a-pipeline, is accepted too.
+a page, such as reload.md#who-owns-a-pipeline, is accepted too, and so is what 'conduit docs search'
+prints behind the page: a section and a setting in it.
 
 Examples:
   conduit docs read weblogs
@@ -161,6 +163,9 @@ Examples:
 			if len(words) > 1 {
 				section, headings := docsearch.SectionOf(string(text), words[1])
 				if section == "" {
+					section = foundSection(files, words[0], words[1])
+				}
+				if section == "" {
 					return cli.Invalidf("page %q has no section %q; its sections: %s", words[0], words[1],
 						strings.Join(headings, "; "))
 				}
@@ -170,4 +175,26 @@ Examples:
 			return err
 		},
 	}
+}
+
+// foundSection returns the section of a page at a place that 'conduit docs search' prints, such as
+// "Conditions > PluginChanged" or a part of it; empty if there is none.
+func foundSection(files map[string][]byte, page, place string) string {
+	parts := strings.Split(place, " > ")
+	for _, part := range slices.Backward(parts) {
+		if section, _ := docsearch.SectionOf(string(files[page+".md"]), part); section != "" {
+			return section
+		}
+	}
+	pages, err := docsearch.Pages(files[docsearch.Index])
+	if err != nil {
+		return ""
+	}
+	for _, h := range docsearch.Find(pages, parts[len(parts)-1]) {
+		if h.Page.Name == page && strings.EqualFold(h.Name, parts[len(parts)-1]) {
+			section, _ := docsearch.SectionOf(string(files[page+".md"]), h.Section.Title)
+			return section
+		}
+	}
+	return ""
 }
