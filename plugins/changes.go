@@ -33,7 +33,7 @@ type Change struct {
 	Plugin      pluginname.Name // the running plugin
 	Reason      string          // PluginReplaced, PluginBroken or PluginGone
 	Message     string          // for people
-	Now         string          // what a restart would use, if it is PluginReplaced; for people
+	Now         string          // plugin or file for the next start, if it is PluginReplaced; for people
 	Started     time.Time       // start of the connector
 }
 

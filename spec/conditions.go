@@ -44,10 +44,10 @@ type PluginChange struct {
 	Pipeline string // the pipeline of the connector or processor
 	Reason   string // PluginReplaced, PluginBroken or PluginGone
 	Message  string // for people
-	Now      string // what a restart would use, if it is PluginReplaced; for people
+	Now      string // plugin or file for the next start, if it is PluginReplaced; for people
 }
 
-// RestartText describes in one sentence what a restart of a pipeline would do after changes of its plugins.
+// RestartText describes the consequence of changed plugins for a restart of a pipeline.
 func RestartText(pipeline string, changes []PluginChange) string {
 	var uses, messages []string
 	for _, c := range changes {

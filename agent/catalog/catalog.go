@@ -68,7 +68,7 @@ type Change struct {
 	ID      string // of the connector or processor
 	Reason  string // PluginReplaced, PluginBroken or PluginGone
 	Message string // for people
-	Now     string // what a restart would use, if it is PluginReplaced; for people
+	Now     string // plugin or file for the next start, if it is PluginReplaced; for people
 	Started time.Time
 }
 

@@ -414,8 +414,8 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, PhaseColors[s.State.Phase])
 }
 
-// pluginsChanged returns what a restart of a pipeline would do because its plugins changed, empty if they did not.
-// fails reports whether the restart would fail.
+// pluginsChanged describes the consequence of changed plugins for a restart of a pipeline, empty if none changed. fails
+// reports whether the restart would fail.
 func pluginsChanged(s *rest.PipelineStatus) (text string, fails bool) {
 	for _, c := range s.Conditions {
 		if c.Type == spec.ConditionPlugin && c.Status == spec.ConditionTrue {

@@ -91,7 +91,7 @@ func TestStatusShowsNotes(t *testing.T) {
 	}
 }
 
-// The table shows what a plugin panicked with, without its stack. The details have the stack.
+// The table shows the message of a panic without the stack. The details have the stack.
 func TestStatusWithoutFrames(t *testing.T) {
 	const text = "cannot open source (exit status 2; its last output: panic: no disk\ngoroutine 1 [running]:\n" +
 		"main.open(0x1)\n\t/src/main.go:12 +0x1d)"

@@ -178,7 +178,7 @@ Examples:
 }
 
 // foundSection returns the section of a page at a place that 'conduit docs search' prints, such as
-// "Conditions > PluginChanged" or a part of it; empty if there is none.
+// "Conditions > PluginChanged" or its end; empty if there is none.
 func foundSection(files map[string][]byte, page, place string) string {
 	parts := strings.Split(place, " > ")
 	for _, part := range slices.Backward(parts) {
