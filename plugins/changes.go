@@ -92,7 +92,7 @@ func (r *Running) next(reason string, now Installed) string {
 	case reason != "PluginReplaced":
 		return ""
 	case now.FullName() == r.Plugin:
-		return "the new file of " + r.Plugin.String()
+		return "the new file " + now.Path
 	}
 	return now.FullName().String()
 }

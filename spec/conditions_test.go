@@ -107,7 +107,7 @@ var conditionsOfStops = []conditionCase{
 	{"its plugins changed", "running", "", sound, nil,
 		"PluginChanged=True PluginGone (one is gone; one was replaced) gen 2"},
 	{"its plugins were replaced", "running", "", sound, nil, "PluginChanged=True PluginReplaced (a restart would use " +
-		"standalone:x@v2, the new file of standalone:y@v1: conduit pipelines restart p) gen 2"},
+		"standalone:x@v2, the new file connectors/y: conduit pipelines restart p) gen 2"},
 }
 
 func TestConditions(t *testing.T) {
@@ -123,7 +123,7 @@ func TestConditions(t *testing.T) {
 				{Pipeline: "p", Reason: "PluginReplaced", Message: "one was replaced"}}
 		}
 		if tt.name == "its plugins were replaced" {
-			for _, now := range []string{"standalone:x@v2", "the new file of standalone:y@v1", "standalone:x@v2"} {
+			for _, now := range []string{"standalone:x@v2", "the new file connectors/y", "standalone:x@v2"} {
 				changes = append(changes, spec.PluginChange{Reason: "PluginReplaced", Message: "replaced", Now: now})
 			}
 		}

@@ -34,9 +34,6 @@ func (c *Catalog) processorChanges() []Change {
 		case r.Err != nil && (!is || modified.Reason == "PluginReplaced"): // by another version than the reference names
 			byID[r.ProcessorID] = Change{r.ProcessorID, "PluginGone", fmt.Sprintf("%s, and cannot be restarted: %v",
 				runs, r.Err), "", r.Started}
-		case is && modified.Reason == "PluginReplaced":
-			modified.Now = "the new file of " + r.Plugin.String()
-			byID[r.ProcessorID] = modified
 		}
 	}
 	all := make([]Change, 0, len(byID))
