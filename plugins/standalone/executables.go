@@ -87,7 +87,7 @@ type file struct {
 	writable    error     // why others can change it
 	pending     bool      // its current content is not specified yet
 	running     bool      // it is being specified
-	examined    time.Time // end of the run that returned no specification; zero: none
+	examined    time.Time // end of a failed run whose cause may be outside the file; zero: none
 	tries       int       // number of interrupted attempts
 	again       time.Time // time of the next attempt after an interrupted one; zero: none
 	sum         string

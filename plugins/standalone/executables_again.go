@@ -16,8 +16,8 @@ const (
 	maxAgain   = 10
 )
 
-// Retry specifies again the files that ran and are no plugins, because a cause outside them may be gone: a library was
-// installed, or a service started. It returns at once, and reports whether there are such files. Run does the work;
+// Retry specifies the files again whose run failed, because a cause outside them may be gone: a library was installed, or
+// a service started. It leaves out programs that are no connectors. It returns at once, and reports whether there are such files. Run does the work;
 // Await and Rescan wait for it.
 func (e *Executables) Retry() (some bool) {
 	e.init()
@@ -38,8 +38,7 @@ func (e *Executables) Retry() (some bool) {
 	return some
 }
 
-// problem returns the reason why f is no plugin. A file that ran is not examined again by itself: the cause may be
-// outside it.
+// problem returns the reason why f is no plugin, and how to have it examined again if the cause may be outside it.
 func (f *file) problem() string {
 	if f.examined.IsZero() {
 		return f.err.Error()

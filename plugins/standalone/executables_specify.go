@@ -98,7 +98,9 @@ func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()
 		f.err = checkName(&s.spec)
 	}
 	if f.err != nil {
-		f.spec, f.examined = nil, time.Now()
+		if f.spec = nil; err != nil && !errors.Is(err, ErrNoConnector) && !errors.Is(err, syscall.ENOEXEC) {
+			f.examined = time.Now()
+		}
 		e.keep(&f, nil)
 		return f, s.end
 	}

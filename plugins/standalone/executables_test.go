@@ -204,15 +204,16 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 	}
 }
 
-// A file that is no plugin for a reason outside it is examined again on request, once per request, and others are not.
+// A file whose run failed is examined again on request, once per request. Plugins and other programs are not.
 func TestFailedFilesAreExaminedAgain(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)
 	library := filepath.Join(filepath.Dir(d.dir), "library")
 	path := d.plugin("p", "v1.0.0", "[ -e "+library+" ] || { echo no library >&2; exit 1; }")
 	d.plugin("good", "v2.0.0", "")
+	d.script("tool", "echo run >> "+filepath.Dir(d.dir)+"/tool.runs; echo hello")
 	d.run()
-	d.wait("the good one", func() bool { return d.names() == "standalone:counter@v2.0.0" && len(d.Problems()) == 1 })
+	d.wait("the good one", func() bool { return d.names() == "standalone:counter@v2.0.0" && len(d.Problems()) == 2 })
 	for _, part := range []string{"no library", "(examined at 20", "'touch " + path + "')"} {
 		if reason := d.Problems()[0].Reason; !strings.Contains(reason, part) {
 			t.Errorf("the reason is %q, without %q", reason, part)
@@ -222,8 +223,8 @@ func TestFailedFilesAreExaminedAgain(t *testing.T) {
 		t.Error("there is nothing to retry")
 	}
 	d.rescan()
-	if d.runs("p") != 2 || d.runs("good") != 1 || len(d.Problems()) != 1 {
-		t.Errorf("runs %d and %d, problems %v", d.runs("p"), d.runs("good"), d.Problems())
+	if d.runs("p") != 2 || d.runs("good") != 1 || d.runs("tool") != 1 || len(d.Problems()) != 2 {
+		t.Errorf("runs %d, %d and %d, problems %v", d.runs("p"), d.runs("good"), d.runs("tool"), d.Problems())
 	}
 	if err := os.WriteFile(library, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -234,7 +235,7 @@ func TestFailedFilesAreExaminedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Teardown(t.Context())
-	if d.Retry() || len(d.Problems()) != 0 {
+	if d.Retry() || d.runs("tool") != 1 || len(d.Problems()) != 1 {
 		t.Errorf("problems %v", d.Problems())
 	}
 }
