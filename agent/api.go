@@ -55,6 +55,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Position:      a.position,
 		CleanUp:       a.cleanUp,
 		PluginChanges: a.pluginChanges,
+		RetryPlugins:  func() { a.Catalog.Executables.Retry() },
 		Ready:         a.Ready,
 		Directory:     a.directory,
 		Plugins:       pluginList{a.Catalog, a.Runner, a.references},
@@ -168,9 +169,15 @@ func (a *Agent) Ready(ctx context.Context) error {
 	return err
 }
 
-// reload reads the pipeline files. It returns an error if all files are gone and the agent therefore keeps their
-// pipelines.
+// reload examines failed plugin files again, and reads the pipeline files. It returns an error if all files are gone
+// and the agent therefore keeps their pipelines.
 func (a *Agent) reload(ctx context.Context, prune bool) error {
+	if a.Catalog.Executables.Retry() {
+		a.Catalog.Rescan(ctx)
+		if err := a.Loop.Check(ctx); err != nil { // pipelines that failed without the plugins have been planned
+			return err
+		}
+	}
 	if err := a.Files.Reload(ctx, prune); err != nil {
 		return err
 	}

@@ -45,6 +45,9 @@ type Server struct {
 	CleanUp func(ctx context.Context, connectorID string) error
 	// PluginChanges returns the connectors and processors that a restart would start differently, or not at all.
 	PluginChanges func() []spec.PluginChange
+	// RetryPlugins makes the agent examine failed plugin files again, before a request starts a pipeline; nil: there
+	// are none.
+	RetryPlugins func()
 	// Ready returns the reason why the agent is not ready: ErrStarting, or the component that is unavailable.
 	Ready func(ctx context.Context) error
 	// Directory returns the state of the directory of the pipeline files.

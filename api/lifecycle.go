@@ -11,7 +11,10 @@ import (
 )
 
 // runHandlers starts and stops pipelines.
-type runHandlers struct{ shared }
+type runHandlers struct {
+	shared
+	RetryPlugins func() // see Server
+}
 
 // Start starts a pipeline, and answers when it runs or when the first attempt failed.
 func (s *runHandlers) Start(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -20,6 +23,7 @@ func (s *runHandlers) Start(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	s.retryPlugins()
 	done := s.started
 	switch {
 	case d.Want() != spec.StatusRunning:
@@ -124,11 +128,18 @@ func (s *runHandlers) Restart(w http.ResponseWriter, r *http.Request) (any, erro
 	if err := s.checkRunsHere(id); err != nil {
 		return nil, err
 	}
+	s.retryPlugins()
 	if err := s.Loop.Restart(r.Context(), id); err != nil {
 		return nil, err
 	}
 	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting",
 		s.unlessOverruled(r, id, spec.StatusRunning, func() (bool, error) { return s.started(r, id, since) }))
+}
+
+func (s *runHandlers) retryPlugins() {
+	if s.RetryPlugins != nil {
+		s.RetryPlugins()
+	}
 }
 
 // setStatus changes the desired status of d's pipeline. A file keeps its declared status, which is overridden until the
@@ -173,11 +184,16 @@ func (s *runHandlers) started(_ *http.Request, id string, since time.Time) (bool
 		return true, nil // that member has the details
 	}
 	since = since.Round(0)
-	if a := state.LastAttempt; a != nil && a.Error != "" && !a.At.Before(since) && state.RunningGeneration != 0 &&
-		state.RunningGeneration != a.Generation {
+	a := state.LastAttempt
+	failed := a != nil && a.Error != "" && !a.At.Before(since) && state.RunningGeneration != 0
+	switch {
+	case failed && state.RunningGeneration != a.Generation:
 		return false, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed,
 			"cannot start generation %d of pipeline %q, and generation %d runs instead: %s", a.Generation, id,
 			state.RunningGeneration, a.Error)
+	case failed && state.Phase == spec.PhaseRunning && state.Since.Before(since):
+		return false, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed,
+			"cannot restart pipeline %q, and its current run continues: %s", id, a.Error)
 	}
 	if state.Since.Before(since) {
 		return false, nil

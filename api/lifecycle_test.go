@@ -195,30 +195,48 @@ func TestOverruled(t *testing.T) {
 	}
 }
 
-// A restart answers as soon as it is known that the declared version failed and another one runs instead.
-func TestRestartWithAnotherVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
-		h := newServer(w).Handler()
-		w.frozen = true
-		time.Sleep(time.Minute) // virtual time: it has run for a while
-		answered, began := make(chan call, 1), time.Now()
-		go func() { answered <- do(h, "POST", "/v1/pipelines/a/restart", "") }()
-		time.Sleep(time.Second)
-		w.mu.Lock()
-		s := w.states["a"]
-		s.RunningGeneration = 1
-		s.LastAttempt = &spec.Attempt{Generation: 2, At: time.Now(), Error: "no such table"}
-		w.states["a"] = s
-		w.mu.Unlock()
-		got := <-answered
-		if took := time.Since(began); got.status != http.StatusBadRequest || took > 2*time.Second ||
-			got.reason() != rest.ReasonPipelineStartFailed || !strings.Contains(string(got.body),
-			`cannot start generation 2 of pipeline \"a\", and generation 1 runs instead: no such table`) {
-			t.Errorf("after %v %d %s", took, got.status, got.body)
+// A restart answers as soon as it is known that the declared version failed, and which version runs instead.
+func TestRestartThatFails(t *testing.T) {
+	for running, want := range map[int64]string{
+		1: `cannot start generation 2 of pipeline \"a\", and generation 1 runs instead: no such table`,
+		2: `cannot restart pipeline \"a\", and its current run continues: no such table`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+			h := newServer(w).Handler()
+			w.frozen = true
+			s, _ := w.State("a")
+			time.Sleep(time.Minute) // virtual time: it has run for a while
+			answered, began := make(chan call, 1), time.Now()
+			go func() { answered <- do(h, "POST", "/v1/pipelines/a/restart", "") }()
+			time.Sleep(time.Second)
+			w.mu.Lock()
+			s.RunningGeneration = running
+			s.LastAttempt = &spec.Attempt{Generation: 2, At: time.Now(), Error: "no such table"}
+			w.states["a"] = s
+			w.mu.Unlock()
+			got := <-answered
+			if took := time.Since(began); got.status != http.StatusBadRequest || took > 2*time.Second ||
+				got.reason() != rest.ReasonPipelineStartFailed || !strings.Contains(string(got.body), want) {
+				t.Errorf("after %v %d %s, want %s", took, got.status, got.body, want)
+			}
+		})
+	}
+}
+
+// Requests that start a pipeline examine failed plugin files again before.
+func TestRetryOfPlugins(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusStopped))
+	s, retries := newServer(w), 0
+	s.RetryPlugins = func() { retries++ }
+	h := s.Handler()
+	for i, action := range []string{"start", "restart", "stop"} {
+		if got := do(h, "POST", "/v1/pipelines/a/"+action, ""); got.status != http.StatusOK || retries != min(i+1, 2) {
+			t.Errorf("%s: %d %s, %d retries", action, got.status, got.body, retries)
 		}
-	})
+	}
 }
 
 // A pipeline that is started before its stop has begun keeps running, as requested.

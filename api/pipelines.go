@@ -10,9 +10,9 @@ import (
 )
 
 // pipelineRoutes returns the operations of pipelines themselves.
-func (*Server) pipelineRoutes(base shared) []route {
+func (s *Server) pipelineRoutes(base shared) []route {
 	pipelines := &pipelineHandlers{shared: base}
-	runs := &runHandlers{shared: base}
+	runs := &runHandlers{shared: base, RetryPlugins: s.RetryPlugins}
 	queue := &deadLetterQueueHandlers{shared: base}
 	return []route{
 		{operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines",

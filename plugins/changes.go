@@ -33,6 +33,7 @@ type Change struct {
 	Plugin      pluginname.Name // the running plugin
 	Reason      string          // PluginReplaced, PluginBroken or PluginGone
 	Message     string          // for people
+	Now         string          // plugin or file for the next start, if it is PluginReplaced; for people
 	Started     time.Time       // start of the connector
 }
 
@@ -53,7 +54,7 @@ func (h *Host) Changes() []Change {
 				choices[r.Reference] = now
 			}
 			if reason, message := r.changed(now.Installed, now.err); reason != "" {
-				all = append(all, Change{r.ConnectorID, r.Plugin, reason, message, r.Started})
+				all = append(all, Change{r.ConnectorID, r.Plugin, reason, message, r.next(reason, now.Installed), r.Started})
 			}
 		}
 	}
@@ -83,6 +84,17 @@ func (r *Running) changed(now Installed, err error) (reason, message string) {
 		return "PluginGone", fmt.Sprintf("connector %s runs %s, and cannot be restarted: %v", r.ConnectorID, r.Plugin, err)
 	}
 	return "", ""
+}
+
+// next describes the plugin that a restart would use after a change with this reason, empty if there is none.
+func (r *Running) next(reason string, now Installed) string {
+	switch {
+	case reason != "PluginReplaced":
+		return ""
+	case now.FullName() == r.Plugin:
+		return "the new file " + now.Path
+	}
+	return now.FullName().String()
 }
 
 // uses are the running connectors of builtins. The zero uses is ready to use.

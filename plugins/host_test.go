@@ -235,7 +235,8 @@ func TestChangesOfBuiltins(t *testing.T) {
 	h.Standalone = executables{"fake@v0.1.0"}
 	want := "connector orders:db runs builtin:fake@" + version + ", but fake now refers to standalone:fake@v0.1.0; a " +
 		"restart of the pipeline uses that one"
-	if c := h.Changes(); len(c) != 1 || c[0].Message != want || c[0].Reason != "PluginReplaced" {
+	if c := h.Changes(); len(c) != 1 || c[0].Message != want || c[0].Reason != "PluginReplaced" ||
+		c[0].Now != "standalone:fake@v0.1.0" {
 		t.Errorf("with an executable: %+v, want %q", c, want)
 	}
 	if err := errors.Join(a.Teardown(t.Context()), b.Teardown(t.Context())); err != nil {

@@ -66,7 +66,7 @@ func (p *pipelineState) recover(v plan.Version, err error) {
 	if final {
 		p.update(func(s *spec.State) { s.Phase, s.Error, s.RetryAt = spec.PhaseDegraded, err.Error(), nil })
 		p.event(spec.EventWarning, "Degraded", err.Error())
-		p.log().Error("pipeline failed and is not restarted until it is changed or started", "err", cause)
+		p.log().Error("pipeline failed and is not restarted until it or a plugin changes, or it is started", "err", cause)
 		return
 	}
 	p.update(func(s *spec.State) { s.Phase, s.Error = spec.PhaseRecovering, err.Error() })

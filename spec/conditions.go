@@ -44,6 +44,22 @@ type PluginChange struct {
 	Pipeline string // the pipeline of the connector or processor
 	Reason   string // PluginReplaced, PluginBroken or PluginGone
 	Message  string // for people
+	Now      string // plugin or file for the next start, if it is PluginReplaced; for people
+}
+
+// RestartText describes the consequence of changed plugins for a restart of a pipeline.
+func RestartText(pipeline string, changes []PluginChange) string {
+	var uses, messages []string
+	for _, c := range changes {
+		messages = append(messages, c.Message)
+		if c.Now != "" && !slices.Contains(uses, c.Now) {
+			uses = append(uses, c.Now)
+		}
+	}
+	if slices.ContainsFunc(changes, func(c PluginChange) bool { return c.Now == "" }) {
+		return strings.Join(messages, "; ")
+	}
+	return "a restart would use " + strings.Join(uses, ", ") + ": conduit pipelines restart " + pipeline
 }
 
 // ConditionStatus says whether a condition is true.
@@ -207,12 +223,8 @@ func (o observation) rolledBack() Condition {
 
 func (o observation) plugin(changes []PluginChange) Condition {
 	c := Condition{Type: ConditionPlugin, Status: ConditionFalse, Reason: "NotChanged", ObservedGeneration: o.seen()}
-	var messages []string
-	for _, change := range changes {
-		messages = append(messages, change.Message)
-	}
 	if len(changes) > 0 {
-		c.Status, c.Reason, c.Message = ConditionTrue, changes[0].Reason, strings.Join(messages, "; ")
+		c.Status, c.Reason, c.Message = ConditionTrue, changes[0].Reason, RestartText(o.d.Pipeline.ID, changes)
 	}
 	return c
 }

@@ -106,6 +106,8 @@ var conditionsOfStops = []conditionCase{
 		"Applied=False InProgress (the pipeline is stopping, because it is no longer declared) gen 2"},
 	{"its plugins changed", "running", "", sound, nil,
 		"PluginChanged=True PluginGone (one is gone; one was replaced) gen 2"},
+	{"its plugins were replaced", "running", "", sound, nil, "PluginChanged=True PluginReplaced (a restart would use " +
+		"standalone:x@v2, the new file connectors/y: conduit pipelines restart p) gen 2"},
 }
 
 func TestConditions(t *testing.T) {
@@ -119,6 +121,11 @@ func TestConditions(t *testing.T) {
 		if tt.name == "its plugins changed" {
 			changes = []spec.PluginChange{{Pipeline: "p", Reason: "PluginGone", Message: "one is gone"},
 				{Pipeline: "p", Reason: "PluginReplaced", Message: "one was replaced"}}
+		}
+		if tt.name == "its plugins were replaced" {
+			for _, now := range []string{"standalone:x@v2", "the new file connectors/y", "standalone:x@v2"} {
+				changes = append(changes, spec.PluginChange{Reason: "PluginReplaced", Message: "replaced", Now: now})
+			}
 		}
 		usual := map[string]bool{"Valid=True Valid () gen 2": true,
 			"Applied=True Running (generation 2 is running) gen 2 at 200": true,

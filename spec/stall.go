@@ -43,9 +43,9 @@ const (
 	StallCluster  = "WaitingForCluster" // no member of the cluster runs it, or this one may not write
 )
 
-// NotAgain ends the error of a degraded pipeline: it says that the pipeline stays stopped, and how to start it.
+// NotAgain ends the error of a degraded pipeline: it says that time alone does not restart the pipeline, and what does.
 func NotAgain(id string) string {
-	return "; the pipeline is not restarted automatically: change it, or run 'conduit pipelines start " + id + "'"
+	return "; the pipeline starts again when it or a plugin changes, or with 'conduit pipelines start " + id + "'"
 }
 
 // Failure returns the stall of a pipeline whose run ended with an error at now. before is its previous stall or nil.

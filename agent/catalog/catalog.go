@@ -68,6 +68,7 @@ type Change struct {
 	ID      string // of the connector or processor
 	Reason  string // PluginReplaced, PluginBroken or PluginGone
 	Message string // for people
+	Now     string // plugin or file for the next start, if it is PluginReplaced; for people
 	Started time.Time
 }
 
@@ -139,6 +140,14 @@ func newCatalog(
 		Processors: &processor.Registry{
 			Builtin: contained.Processors, Hint: contained.Hint, Standalone: modules.Plugins, AllowPath: paths.Check,
 			Await: modules.Await, TimeLimit: c.Processors.Timeout,
+			Unused: func(name string) (text string) {
+				for _, p := range modules.Problems() {
+					if strings.Contains(filepath.Base(p.Path), name) {
+						text += fmt.Sprintf("; %s is not used: %s", p.Path, p.Reason)
+					}
+				}
+				return text
+			},
 		},
 		Executables: executables,
 	}

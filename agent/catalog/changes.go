@@ -12,7 +12,7 @@ import (
 // changes returns the changes of connectors and of processors.
 func (c *Catalog) changes() (all []Change) {
 	for _, e := range c.Host.Changes() {
-		all = append(all, Change{e.ConnectorID, e.Reason, e.Message, e.Started})
+		all = append(all, Change{e.ConnectorID, e.Reason, e.Message, e.Now, e.Started})
 	}
 	return append(all, c.processorChanges()...)
 }
@@ -30,10 +30,10 @@ func (c *Catalog) processorChanges() []Change {
 		switch {
 		case r.Err == nil && r.Now != r.Plugin:
 			byID[r.ProcessorID] = Change{r.ProcessorID, "PluginReplaced", fmt.Sprintf("%s, but %s now refers to %s; a "+
-				"restart of the pipeline uses that one", runs, r.Reference, r.Now), r.Started}
+				"restart of the pipeline uses that one", runs, r.Reference, r.Now), r.Now.String(), r.Started}
 		case r.Err != nil && (!is || modified.Reason == "PluginReplaced"): // by another version than the reference names
 			byID[r.ProcessorID] = Change{r.ProcessorID, "PluginGone", fmt.Sprintf("%s, and cannot be restarted: %v",
-				runs, r.Err), r.Started}
+				runs, r.Err), "", r.Started}
 		}
 	}
 	all := make([]Change, 0, len(byID))
@@ -50,7 +50,8 @@ func (c *Catalog) Changes(pipelineOf func(id string) (pipelineID string, ok bool
 	var all []spec.PluginChange
 	for _, change := range c.changes() {
 		if id, ok := pipelineOf(change.ID); ok {
-			all = append(all, spec.PluginChange{Pipeline: id, Reason: change.Reason, Message: change.Message})
+			all = append(all, spec.PluginChange{Pipeline: id, Reason: change.Reason, Message: change.Message,
+				Now: change.Now})
 		}
 	}
 	return all
@@ -75,13 +76,18 @@ func (r *Recorder) Run(ctx context.Context) error {
 			return nil
 		case <-r.Changed:
 		}
-		now, events := map[Change]bool{}, []spec.Event{}
+		now, events, changed := map[Change]bool{}, []spec.Event{}, map[string][]spec.PluginChange{}
 		for _, c := range r.Catalog.changes() {
 			now[c] = true
 			if id, ok := r.Pipeline(c.ID); ok && !recorded[c] {
 				events = append(events, spec.Event{Pipeline: id, Type: spec.EventWarning, Reason: c.Reason,
 					Message: c.Message})
+				changed[id] = append(changed[id], spec.PluginChange{Message: c.Message, Now: c.Now})
 			}
+		}
+		for id, changes := range changed {
+			r.Log.Info("plugins of the running pipeline changed", "component", "plugins", "pipeline_id", id, "reason",
+				spec.RestartText(id, changes))
 		}
 		recorded = now
 		if err := r.Apply(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {

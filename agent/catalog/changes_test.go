@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
@@ -62,19 +63,32 @@ func TestChangesOfProcessors(t *testing.T) {
 		}
 	}
 	check("at the start")
+	uses := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, change := range c.Changes(func(string) (string, bool) { return "p", true }) {
+			got = append(got, change.Now)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("a restart would use %q, want %q", got, want)
+		}
+	}
 	const later = "PluginReplaced processor p:a runs standalone:greet@v1.0.0, but greet now refers to " +
 		"standalone:greet@v1.1.0; a restart of the pipeline uses that one"
 	m.plugins = append(m.plugins, version("v1.1.0"))
 	check("a newer version in another file", later)
+	uses("standalone:greet@v1.1.0")
 	m.plugins = m.plugins[1:]
-	m.changes = []catalog.Change{{ID: "p:a", Reason: "PluginGone", Message: "a"}, {ID: "p:b", Reason: "PluginGone",
-		Message: "b"}}
+	m.changes = []catalog.Change{{ID: "p:a", Reason: "PluginGone", Message: "a",
+		Now: "the new file a"}, {ID: "p:b", Reason: "PluginGone",
+		Message: "b", Now: "the new file b"}}
 	check("the running one is removed", later, "PluginGone b")
 	m.changes[0].Reason, m.changes[1].Reason = "PluginReplaced", "PluginReplaced"
 	check("its file has the newer version", later, "PluginGone processor p:b runs standalone:greet@v1.0.0, and cannot be "+
-		`restarted: cannot find processor "greet@v1.0.0": there is version latest, v1.1.0`)
+		`restarted: cannot find processor "greet@v1.0.0": installed: standalone:greet@v1.1.0`)
 	m.plugins = []sdk.ProcessorPlugin{version("v1.0.0")}
 	check("its file has other content", "PluginReplaced a", "PluginReplaced b")
+	uses("the new file a", "the new file b")
 	if m.changes = nil; chain.Teardown(t.Context()) != nil {
 		t.Error("it cannot end")
 	}

@@ -54,7 +54,7 @@ func (m modules) Problems() (problems []plugins.Problem) {
 func (m modules) Changes() (changes []catalog.Change) {
 	for _, c := range m.Modules.Changes() {
 		changes = append(changes, catalog.Change{ID: c.ProcessorID, Reason: c.Reason, Message: c.Message,
-			Started: c.Started})
+			Now: c.Now, Started: c.Started})
 	}
 	return changes
 }

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ type Registry struct {
 	Builtin []sdk.ProcessorPlugin
 	// Hint ends the error about a processor that does not exist; may be empty.
 	Hint string
+	// Unused explains why files whose names contain name are no processors, empty if there are none; may be nil.
+	Unused func(name string) string
 	// Standalone returns the processors that are currently in files; nil if there are none.
 	Standalone func() []sdk.ProcessorPlugin
 	// Await returns nil when Standalone knows all files, or an error when ctx ends before; nil if there is nothing to
@@ -69,32 +72,41 @@ func newest(
 	return found, ok
 }
 
+// notFound returns the error that no processor matches ref, written as reference. It names the processors with this
+// name, or the nearest one.
 func (r *Registry) notFound(reference string, ref pluginname.Name) error {
-	var known, versions []string
-	add := func(plugins []sdk.ProcessorPlugin) {
-		for _, p := range plugins {
-			known = append(known, p.Name)
-			if p.Name == ref.Name {
-				versions = append(versions, p.Version)
-			}
+	var all []pluginname.Name
+	for _, p := range r.standalone() {
+		all = append(all, nameOf(p, false))
+	}
+	for _, p := range r.Builtin {
+		all = append(all, nameOf(p, true))
+	}
+	var names, same []string
+	for _, n := range all {
+		names = append(names, n.Name)
+		if n.Name == ref.Name {
+			same = append(same, n.String())
 		}
 	}
-	if ref.Kind != pluginname.Standalone {
-		add(r.Builtin)
+	more := ""
+	if r.Unused != nil {
+		more = r.Unused(ref.Name)
 	}
-	if ref.Kind != pluginname.Builtin {
-		add(r.standalone())
+	if r.Hint != "" {
+		more += "; " + r.Hint
+	}
+	if same != nil {
+		return fmt.Errorf("cannot find processor %q: installed: %s%s", reference, strings.Join(same, ", "), more)
 	}
 	hint := ""
-	if r.Hint != "" {
-		hint = "; " + r.Hint
+	if near := texts.Closest(ref.Name, names); near != "" {
+		if strings.Contains(reference, ":") {
+			i := slices.IndexFunc(all, func(n pluginname.Name) bool { return n.Name == near })
+			near = string(all[i].Kind) + ":" + near
+		}
+		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
-	switch best := texts.Closest(ref.Name, known); {
-	case len(versions) > 0:
-		return fmt.Errorf("cannot find processor %q: there is version latest, %s%s", reference,
-			strings.Join(versions, ", "), hint)
-	case best != "":
-		return fmt.Errorf("cannot find processor %q: did you mean %q?%s", reference, best, hint)
-	}
-	return fmt.Errorf("cannot find processor %q%s", reference, hint)
+	return fmt.Errorf("cannot find processor %q: %s'conduit plugins ls --processors' lists the %d there are%s", reference,
+		hint, len(all), more)
 }

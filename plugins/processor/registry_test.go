@@ -35,10 +35,12 @@ func TestRegistryFinds(t *testing.T) {
 		"mask@v2.0.0":            {"v2.0.0", true, ""},
 		"builtin:mask":           {"v2.0.0", true, ""},
 		"set":                    {"v1.0.0", true, ""},
-		"standalone:set":         {"", false, `cannot find processor "standalone:set"`},
-		"standalone:mask@v2.0.0": {"", false, "there is version latest, v1.9.0, v1.10.0"},
-		"builtin:mask@v1.9.0":    {"", false, "there is version latest, v2.0.0"},
-		"mash":                   {"", false, `did you mean "mask"?`},
+		"standalone:set":         {"", false, `cannot find processor "standalone:set": installed: builtin:set@v1.0.0`},
+		"standalone:mask@v2.0.0": {"", false, "installed: standalone:mask@v1.9.0, standalone:mask@v1.10.0, builtin:mask@v2.0.0"},
+		"builtin:mask@v1.9.0":    {"", false, "installed: standalone:mask@v1.9.0, standalone:mask@v1.10.0, builtin:mask@v2.0.0"},
+		"mash":                   {"", false, `did you mean "mask"? 'conduit plugins ls --processors' lists the 4 there`},
+		"builtin:mash":           {"", false, `did you mean "standalone:mask"?`},
+		"xxxxx":                  {"", false, `"xxxxx": 'conduit plugins ls --processors' lists the 4 there are`},
 		"docker:mask":            {"", false, `prefix "docker" is none of`},
 		"mask@":                  {"", false, "the version behind '@' is empty"},
 	} {
@@ -136,7 +138,7 @@ func TestRegistryRunning(t *testing.T) {
 	check("with a newer one", "p:a mask standalone:mask@v1.0.0 standalone:mask@v1.1.0"+pinned+builtin)
 	found = nil
 	check("without any", `p:a mask standalone:mask@v1.0.0 builtin:mask@v0.1.0; p:b cannot find processor "mask@v1.0.0": `+
-		"there is version latest, v0.1.0"+builtin)
+		"installed: builtin:mask@v0.1.0"+builtin)
 	if err := c.Teardown(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -288,8 +288,13 @@ func (c *instance) method(name string) string {
 	return fmt.Sprintf("/connector.v%d.%s/%s", c.p.version, c.service, name)
 }
 
-// teardown makes the last call and ends the process, even if the call fails.
+// teardown makes the last call and ends the process, even if the call fails. It makes none if an earlier call reported
+// the end of the process: the error would repeat that.
 func (c *instance) teardown(ctx context.Context) error {
+	if c.p.reported.Load() {
+		c.end()
+		return nil
+	}
 	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{},
 		&connectorv2.Source_Teardown_Response{})
 	c.end()

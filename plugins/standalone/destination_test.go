@@ -249,6 +249,9 @@ func TestCrashIsReported(t *testing.T) {
 	if err := d.Flush(ctx); err == nil {
 		t.Error("Flush after the crash: want an error")
 	}
+	if err := d.Teardown(ctx); err != nil {
+		t.Errorf("Teardown repeats the crash: %v", err)
+	}
 }
 
 func TestUnavailableIsNoRefusal(t *testing.T) {

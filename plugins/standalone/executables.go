@@ -87,6 +87,7 @@ type file struct {
 	writable    error     // why others can change it
 	pending     bool      // its current content is not specified yet
 	running     bool      // it is being specified
+	examined    time.Time // end of a failed run whose cause may be outside the file; zero: none
 	tries       int       // number of interrupted attempts
 	again       time.Time // time of the next attempt after an interrupted one; zero: none
 	sum         string
@@ -215,7 +216,7 @@ func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems ma
 	for _, f := range e.files {
 		switch {
 		case f.err != nil:
-			problems[f.entry] = f.err.Error()
+			problems[f.entry] = f.problem()
 		case f.spec != nil:
 			name := pluginname.Name{Kind: pluginname.Standalone, Name: f.spec.Name, Version: f.spec.Version}
 			plugins[name] = f

@@ -3,6 +3,7 @@ package standalone
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"syscall"
 	"time"
@@ -14,6 +15,37 @@ const (
 	firstAgain = time.Second
 	maxAgain   = 10
 )
+
+// Retry specifies the files again whose run failed, because a cause outside them may be gone: a library was installed, or
+// a service started. It leaves out programs that are no connectors. It returns at once, and reports whether there are such files. Run does the work;
+// Await and Rescan wait for it.
+func (e *Executables) Retry() (some bool) {
+	e.init()
+	e.mu.Lock()
+	for path, f := range e.files {
+		if f.examined.IsZero() || f.running || f.pending {
+			continue
+		}
+		again := *f
+		again.pending, again.tries, again.again = true, 0, time.Time{}
+		e.files[path] = &again
+		some = true
+	}
+	e.mu.Unlock()
+	if some {
+		e.wake.Notify()
+	}
+	return some
+}
+
+// problem returns the reason why f is no plugin, and how to have it examined again if the cause may be outside it.
+func (f *file) problem() string {
+	if f.examined.IsZero() {
+		return f.err.Error()
+	}
+	return fmt.Sprintf("%v (examined at %s; after a repair outside the file: 'conduit reload' or 'touch %s')", f.err,
+		f.examined.UTC().Format(time.RFC3339), f.entry)
+}
 
 // mayPass reports whether another attempt to specify the file may succeed: it did not respond in time, or was killed. A
 // program that is no connector does not run again.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -92,12 +93,14 @@ func (e *Executables) specified(ctx context.Context, f file) (_ file, end func()
 		return f, s.end // still pending
 	}
 	f.answered(err, time.Now(), cmp.Or(e.firstAgain, firstAgain))
-	f.pending, f.sum, f.spec, f.err = false, now.sum, &s.spec, explainStart(err)
+	f.pending, f.sum, f.spec, f.err, f.examined = false, now.sum, &s.spec, explainStart(f.path, err), time.Time{}
 	if f.err == nil {
 		f.err = checkName(&s.spec)
 	}
 	if f.err != nil {
-		f.spec = nil
+		if f.spec = nil; err != nil && !errors.Is(err, ErrNoConnector) && !errors.Is(err, syscall.ENOEXEC) {
+			f.examined = time.Now()
+		}
 		e.keep(&f, nil)
 		return f, s.end
 	}
@@ -143,14 +146,28 @@ func specifyTimeout(e *Executables) time.Duration {
 }
 
 // explainStart explains errors of the system in the context of starting a plugin.
-func explainStart(err error) error {
+func explainStart(path string, err error) error {
 	switch {
+	case errors.Is(err, syscall.ENOEXEC) && isModule(path):
+		return fmt.Errorf("%w: a WebAssembly module is a processor, which belongs into processors.path", err)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%w: the file is not a program, or is for another platform", err)
 	case errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("%w: the interpreter of the program is missing", err)
 	}
 	return err
+}
+
+// isModule reports whether the file begins like a WebAssembly module.
+func isModule(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 4)
+	_, err = io.ReadFull(f, begin)
+	return err == nil && string(begin) == "\x00asm"
 }
 
 // checkName refuses names that no pipeline can refer to.

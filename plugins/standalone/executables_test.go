@@ -154,8 +154,10 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		0o755); err != nil {
 		t.Fatal(err)
 	}
-	outside := filepath.Join(filepath.Dir(d.dir), "outside")
+	outside, module := filepath.Join(filepath.Dir(d.dir), "outside"), filepath.Join(d.dir, "module")
 	for _, err := range []error{
+		os.WriteFile(module, []byte("\x00asm\x01\x00\x00\x00"), 0o755),
+		os.Chtimes(module, old, old),
 		os.Chmod(filepath.Join(d.dir, "notes.txt"), 0o644),
 		os.Chtimes(filepath.Join(d.dir, "foreign"), old, old),
 		os.Mkdir(filepath.Join(d.dir, "directory"), 0o755),
@@ -184,6 +186,7 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		{"fails", "no disk"},
 		{"foreign", "another platform"},
 		{"hangs", "the plugin did not become ready"},
+		{"module", "belongs into processors.path"},
 		{"notes.txt", "it is not executable"},
 	}
 	problems := d.Problems()
@@ -198,6 +201,42 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 	d.rescan()
 	if n := strings.Count(d.log.String(), "level=WARN"); n != len(want) {
 		t.Errorf("%d warnings:\n%s", n, d.log.String())
+	}
+}
+
+// A file whose run failed is examined again on request, once per request. Plugins and other programs are not.
+func TestFailedFilesAreExaminedAgain(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	library := filepath.Join(filepath.Dir(d.dir), "library")
+	path := d.plugin("p", "v1.0.0", "[ -e "+library+" ] || { echo no library >&2; exit 1; }")
+	d.plugin("good", "v2.0.0", "")
+	d.script("tool", "echo run >> "+filepath.Dir(d.dir)+"/tool.runs; echo hello")
+	d.run()
+	d.wait("the good one", func() bool { return d.names() == "standalone:counter@v2.0.0" && len(d.Problems()) == 2 })
+	for _, part := range []string{"no library", "(examined at 20", "'touch " + path + "')"} {
+		if reason := d.Problems()[0].Reason; !strings.Contains(reason, part) {
+			t.Errorf("the reason is %q, without %q", reason, part)
+		}
+	}
+	if !d.Retry() {
+		t.Error("there is nothing to retry")
+	}
+	d.rescan()
+	if d.runs("p") != 2 || d.runs("good") != 1 || d.runs("tool") != 1 || len(d.Problems()) != 2 {
+		t.Errorf("runs %d, %d and %d, problems %v", d.runs("p"), d.runs("good"), d.runs("tool"), d.Problems())
+	}
+	if err := os.WriteFile(library, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.Retry()
+	s, err := (&plugins.Host{Standalone: d}).Source(testContext(t), "standalone:counter@v1.0.0", "p:src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Teardown(t.Context())
+	if d.Retry() || d.runs("tool") != 1 || len(d.Problems()) != 1 {
+		t.Errorf("problems %v", d.Problems())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	hclog "github.com/hashicorp/go-hclog"
@@ -31,6 +32,8 @@ type process struct {
 	runner  attached
 	stderr  *logWriter
 	printed *logWriter // output of the connector itself on stdout and stderr
+
+	reported atomic.Bool // an error of a call named the end of the process
 
 	maxReceive int // maximum size of a message from it, in bytes
 	ends       endTimeouts
@@ -210,6 +213,7 @@ func (p *process) explainWithin(exit time.Duration, err error) error {
 	if !lost || !p.exitedWithin(exit) {
 		return err
 	}
+	p.reported.Store(true)
 	if said := p.stderr.last(); said != "" {
 		return fmt.Errorf("%w (the plugin process ended: %w; its last output: %s)", err, p.runner.exitError(), said)
 	}

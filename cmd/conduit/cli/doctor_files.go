@@ -132,8 +132,11 @@ func (e *examination) references(ctx context.Context, path string, p *spec.Parse
 	for _, problem := range e.catalog.Check(ctx, &p.Pipeline) {
 		if problem.Severity == spec.SeverityError {
 			problem = p.Locate(problem, path)
-			e.add("plugins", Error, "'conduit plugins describe PLUGIN' lists its settings", "%s",
-				placed(&problem))
+			advice := "'conduit plugins describe PLUGIN' lists its settings"
+			if strings.HasSuffix(problem.Code, ".plugin_not_found") {
+				advice = "put the plugin into connectors.path or processors.path, or correct its name"
+			}
+			e.add("plugins", Error, advice, "%s", placed(&problem))
 		}
 	}
 }

@@ -57,6 +57,13 @@ func (e *examination) agent(ctx context.Context) {
 	}
 	failed := 0
 	for _, s := range statuses {
+		if text, fails := pluginsChanged(&s); text != "" {
+			advice := "restart the pipeline when it suits"
+			if fails {
+				advice = "put the plugin back before the next restart"
+			}
+			e.add("pipelines", Warning, advice, "%s: %s", s.ID, text)
+		}
 		if s.State.Phase == spec.PhaseDegraded || s.State.Phase == spec.PhaseRecovering || s.State.Stale() ||
 			s.State.Stall != nil {
 			failed++

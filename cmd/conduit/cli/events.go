@@ -30,7 +30,11 @@ Examples:
 			fs.IntVar(&most, "n", 20, "maximum number to show")
 			fs.StringVar(&pipeline, "pipeline", "", "only those of pipeline `ID`")
 		},
-		Exec: func(ctx context.Context, r *Remote, _ []string) error {
+		Optional: 1, // to name the flag
+		Exec: func(ctx context.Context, r *Remote, args []string) error {
+			if len(args) == 1 {
+				return Invalidf("unexpected argument: %s; for one pipeline: conduit events --pipeline %[1]s", args[0])
+			}
 			if most < 0 {
 				return Invalidf("-n must not be negative")
 			}

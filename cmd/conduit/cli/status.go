@@ -385,7 +385,7 @@ func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
 		cells := []any{id, phaseWords(one), generationWords(one),
 			terminal.Dash(number(one.State.RunningGeneration)), passingWords(one),
 			terminal.Dash(behindWords(one.Rates))}
-		switch text := terminal.OneError(errorWords(one)); {
+		switch text := terminal.OneError(withoutFrames(errorWords(one), one.ID)); {
 		case !l.below:
 			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
 		case text != "":
@@ -416,10 +416,26 @@ func phaseWords(s *pipelineStatus) terminal.Cell {
 	return terminal.Colored(string(s.State.Phase)+count, PhaseColors[s.State.Phase])
 }
 
-// writeWarnings writes the warnings and notes of the sources, the data that they left out, and the number of refused
-// records.
+// pluginsChanged describes the consequence of changed plugins for a restart of a pipeline, empty if none changed. fails
+// reports whether the restart would fail.
+func pluginsChanged(s *rest.PipelineStatus) (text string, fails bool) {
+	for _, c := range s.Conditions {
+		if c.Type == spec.ConditionPlugin && c.Status == spec.ConditionTrue {
+			return c.Message, c.Reason != "PluginReplaced"
+		}
+	}
+	return "", false
+}
+
+// writeWarnings writes the changes of plugins, the warnings and notes of the sources, the data that they left out, and
+// the number of refused records.
 func writeWarnings(r *Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
+		if text, fails := pluginsChanged(&all[i].PipelineStatus); fails {
+			fmt.Fprintf(to, "%s %s: %s\n", r.Paint("warning:", terminal.Yellow), all[i].ID, terminal.Line(text))
+		} else if text != "" {
+			fmt.Fprintf(to, "%s %s: %s\n", r.Paint("note:", terminal.Dim), all[i].ID, terminal.Line(text))
+		}
 		if all[i].Rates == nil {
 			continue
 		}
@@ -486,6 +502,18 @@ func updateWords(s *pipelineStatus) string {
 		return s.Placement.Failed.Text()
 	}
 	return ""
+}
+
+// withoutFrames returns the error of a pipeline without the stack of a plugin that panicked.
+func withoutFrames(text, pipeline string) string {
+	head, _, is := strings.Cut(text, "\ngoroutine ")
+	if !is {
+		return text
+	}
+	if end := spec.NotAgain(pipeline); strings.HasSuffix(text, end) {
+		return head + " …)" + end
+	}
+	return head + " …)"
 }
 
 // stallWords explains why a pipeline delivers nothing, and since when.

@@ -77,9 +77,36 @@ func TestStatusShowsNotes(t *testing.T) {
 	stages := map[string]spec.StageRates{"p:a": {Behind: &progress.Report{Notes: []string{"no file matches /x/*"}}}}
 	one := pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: "p",
 		Rates: &spec.PipelineRates{Refused: 229, Stages: stages}}}
-	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{one})
-	if got := page.String(); got != "note: p: 229 records refused since the agent started; list them: conduit dlq ls p\n"+
+	changed := func(id, reason, message string) pipelineStatus {
+		return pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: id, Conditions: []spec.Condition{
+			{Type: spec.ConditionValid, Status: spec.ConditionTrue, Message: "valid"},
+			{Type: spec.ConditionPlugin, Status: spec.ConditionTrue, Reason: reason, Message: message}}}}
+	}
+	writeWarnings(&Remote{Program: &Program{Stdout: &page}}, &page, []pipelineStatus{
+		changed("q", "PluginReplaced", "a restart would use x"), changed("r", "PluginGone", "it is gone"), one})
+	if got := page.String(); got != "note: q: a restart would use x\nwarning: r: it is gone\n"+
+		"note: p: 229 records refused since the agent started; list them: conduit dlq ls p\n"+
 		"note: p:a: no file matches /x/*\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The table shows the message of a panic without the stack. The details have the stack.
+func TestStatusWithoutFrames(t *testing.T) {
+	const text = "cannot open source (exit status 2; its last output: panic: no disk\ngoroutine 1 [running]:\n" +
+		"main.open(0x1)\n\t/src/main.go:12 +0x1d)"
+	for _, end := range []string{"", spec.NotAgain("p")} {
+		one := pipelineStatus{PipelineStatus: rest.PipelineStatus{ID: "p", State: spec.State{Phase: spec.PhaseDegraded,
+			Error: text + end}}}
+		var page bytes.Buffer
+		if err := pipelineTable([]pipelineStatus{one}, layout{below: true}).Write(&page, func(text, _ string) string {
+			return text
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := "    cannot open source (exit status 2; its last output: panic: no disk …)" + end + "\n"
+		if !strings.HasSuffix(page.String(), want) {
+			t.Errorf("got %q, want %q at the end", page.String(), want)
+		}
 	}
 }

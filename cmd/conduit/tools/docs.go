@@ -143,7 +143,8 @@ func docsReadCommand(p *cli.Program, site siteFiles) *ffcli.Command {
 		Name: "read", ShortUsage: "conduit docs read [PAGE [SECTION]]",
 		ShortHelp: "Print a page of the documentation as Markdown.",
 		LongHelp: `Without a page it prints the list of pages. A section is printed with the sections in it. A link in
-a page, such as reload.md#who-owns-a-pipeline, is accepted too.
+a page, such as reload.md#who-owns-a-pipeline, is accepted too, and so is what 'conduit docs search'
+prints behind the page: a section and a setting in it.
 
 Examples:
   conduit docs read weblogs
@@ -172,6 +173,9 @@ Examples:
 			}
 			if len(words) > 1 {
 				section, headings := docsearch.SectionOf(string(text), words[1])
+				if section == "" {
+					section = foundSection(files, words[0], words[1])
+				}
 				if section == "" {
 					return cli.Invalidf("page %q has no section %q; its sections: %s", words[0], words[1],
 						strings.Join(headings, "; "))
@@ -206,4 +210,26 @@ func otherPages(files map[string][]byte, name string) string {
 		best += " " + strconv.Quote(section)
 	}
 	return fmt.Sprintf(": read '%s', or find others with 'conduit docs search %s'", best, name)
+}
+
+// foundSection returns the section of a page at a place that 'conduit docs search' prints, such as
+// "Conditions > PluginChanged" or its end; empty if there is none.
+func foundSection(files map[string][]byte, page, place string) string {
+	parts := strings.Split(place, " > ")
+	for _, part := range slices.Backward(parts) {
+		if section, _ := docsearch.SectionOf(string(files[page+".md"]), part); section != "" {
+			return section
+		}
+	}
+	pages, err := docsearch.Pages(files[docsearch.Index])
+	if err != nil {
+		return ""
+	}
+	for _, h := range docsearch.Find(pages, parts[len(parts)-1]) {
+		if h.Page.Name == page && strings.EqualFold(h.Name, parts[len(parts)-1]) {
+			section, _ := docsearch.SectionOf(string(files[page+".md"]), h.Section.Title)
+			return section
+		}
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/spec/texts"
 )
@@ -45,7 +47,7 @@ Examples:
   conduit plugins init --processor mine
   conduit plugins init --python mine`,
 		FlagSet: flags,
-		Exec: func(_ context.Context, args []string) error {
+		Exec: func(ctx context.Context, args []string) error {
 			name, err := cli.Argument(flags, args, "no name given; for example: conduit plugins init mine")
 			if err != nil {
 				return err
@@ -56,6 +58,10 @@ Examples:
 			}
 			if err := checkName(plugin); err != nil {
 				return err
+			}
+			if isBuiltin(ctx, p, plugin) {
+				fmt.Fprintf(p.Stderr, "warning: there is a built-in %s %s: while yours is installed, pipelines with "+
+					"\"plugin: %[2]s\" use yours; choose another name unless that is intended\n", plugin.Kind, name)
 			}
 			to := cmp.Or(*dir, name)
 			if *python {
@@ -77,10 +83,23 @@ const installedModules = "/usr/share/conduit/modules.tar.zst"
 
 func checkName(plugin Plugin) error {
 	if !pluginName().MatchString(plugin.Name) {
-		return cli.Invalidf("invalid name for a %s: %q; use at most 60 lower-case letters, digits and '-'", plugin.Kind,
-			plugin.Name)
+		return cli.Invalidf("invalid name for a %s: %q; use at most 60 lower-case letters, digits and '-', beginning with "+
+			"a letter", plugin.Kind, plugin.Name)
 	}
 	return nil
+}
+
+// isBuiltin reports whether a built-in plugin has the kind and the name of plugin.
+func isBuiltin(ctx context.Context, p *cli.Program, plugin Plugin) (is bool) {
+	var c config.Config
+	c.Connectors.Path, c.Processors.Path = os.DevNull, os.DevNull // no executables of the working directory
+	known := p.Catalog(c, slog.New(slog.DiscardHandler))
+	if plugin.Kind == ProcessorPlugin {
+		_, is, _ = known.KnownProcessors(ctx).Find("builtin:" + plugin.Name) // an error: there is none
+		return is
+	}
+	_, err := known.Plugin(ctx, "builtin:"+plugin.Name)
+	return err == nil
 }
 
 func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
@@ -103,7 +122,7 @@ func initPlugin(p *cli.Program, plugin Plugin, dir string) (err error) {
 
 // created reports that the files of a plugin were written to dir, or err.
 func created(p *cli.Program, dir string, err error) error {
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, ErrModules) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrModules) {
 		return cli.Invalidf("%v", err)
 	} else if err != nil {
 		return err

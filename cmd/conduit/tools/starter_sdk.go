@@ -81,7 +81,7 @@ var ErrModules = errors.New("not an archive of modules for this version of condu
 func vendored(path string, required []module) (map[string][]byte, error) {
 	archive, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read modules: %w: %w", ErrModules, err)
+		return nil, fmt.Errorf("cannot read modules: %w", err)
 	}
 	files, err := unpackModules(archive)
 	if err != nil {

@@ -11,7 +11,10 @@ import sys
 import threading
 from concurrent import futures
 
-import grpc
+try:
+    import grpc
+except ImportError:
+    sys.exit("needs grpcio: run apt-get install python3-grpcio, or pip install grpcio in the Python of the #! line")
 
 COOKIE = "204e8e812c3a1bb73b838928c575b42a105dd2e9aa449be481bc4590486df53f"
 

@@ -183,6 +183,9 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 		}
 		if f.err != nil {
 			m.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
+		} else {
+			m.Log.Info("processor found", "plugin_path", path, "plugin_name", f.module.spec.GetName()+"@"+
+				f.module.spec.GetVersion())
 		}
 		files[path] = f
 		changed = true

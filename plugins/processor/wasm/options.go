@@ -20,6 +20,7 @@ type Change struct {
 	ProcessorID string
 	Reason      string    // PluginReplaced, PluginBroken or PluginGone
 	Message     string    // for people
+	Now         string    // file for the next start, if it is PluginReplaced; for people
 	Started     time.Time // when the processor started
 }
 

@@ -38,10 +38,10 @@ func (m *Modules) Changes() []Change {
 	defer m.mu.Unlock()
 	var all []Change
 	for r := range m.running {
-		if reason, what := m.changed(r.module); reason != "" {
+		if reason, what, now := m.changed(r.module); reason != "" {
 			name := r.module.spec.GetName() + "@" + r.module.spec.GetVersion()
 			all = append(all, Change{r.processorID, reason,
-				fmt.Sprintf("processor %s runs %s from an earlier file: %s", r.processorID, name, what), r.at})
+				fmt.Sprintf("processor %s runs %s from an earlier file: %s", r.processorID, name, what), now, r.at})
 		}
 	}
 	slices.SortFunc(all, func(a, b Change) int {
@@ -50,24 +50,24 @@ func (m *Modules) Changes() []Change {
 	return slices.CompactFunc(all, func(a, b Change) bool { return a.ProcessorID == b.ProcessorID }) // workers
 }
 
-// changed describes how the file of a loaded module changed, and returns empty strings if it did not. The caller holds
-// mu.
-func (m *Modules) changed(was *module) (reason, what string) {
+// changed describes how the file of a loaded module changed, and returns empty strings if it did not. now is the file
+// for the next start, empty if there is none. The caller holds mu.
+func (m *Modules) changed(was *module) (reason, what, now string) {
 	const next = "; a restart of the pipeline uses the new file"
 	if i := slices.IndexFunc(m.plugins, was.sameName); i >= 0 {
 		if m.plugins[i].sum == was.sum {
-			return "", ""
+			return "", "", ""
 		}
-		return "PluginReplaced", m.plugins[i].path + " was replaced" + next
+		return "PluginReplaced", m.plugins[i].path + " was replaced" + next, "the new file " + m.plugins[i].path
 	}
-	switch now := m.files[was.path]; {
-	case now == nil:
-		return "PluginGone", was.path + " was removed, and the processor cannot be restarted without it"
-	case now.err != nil:
+	switch file := m.files[was.path]; {
+	case file == nil:
+		return "PluginGone", was.path + " was removed, and the processor cannot be restarted without it", ""
+	case file.err != nil:
 		return "PluginBroken", fmt.Sprintf("%s is no longer usable, and the processor cannot be restarted: %v",
-			was.path, now.err)
+			was.path, file.err), ""
 	default:
-		return "PluginReplaced", fmt.Sprintf("%s is now %s@%s%s", was.path, now.module.spec.GetName(),
-			now.module.spec.GetVersion(), next)
+		return "PluginReplaced", fmt.Sprintf("%s is now %s@%s%s", was.path, file.module.spec.GetName(),
+			file.module.spec.GetVersion(), next), "the new file " + was.path
 	}
 }

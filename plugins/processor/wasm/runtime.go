@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -73,6 +74,9 @@ func (e *engine) compile(ctx context.Context, content []byte) (wazero.CompiledMo
 	ctx = experimental.WithCompilationWorkers(ctx, max(1, runtime.NumCPU()/2))
 	compiled, err := e.runtime.CompileModule(ctx, content)
 	if err != nil {
+		if !bytes.HasPrefix(content, []byte("\x00asm")) {
+			err = errors.New("it is no WebAssembly module: build it with GOOS=wasip1 GOARCH=wasm")
+		}
 		return nil, fmt.Errorf("cannot compile it: %w", err)
 	}
 	if err := checkProcessor(compiled); err != nil {

@@ -215,8 +215,7 @@ pipelines:
 		c := shown()
 		return c.Status == spec.ConditionTrue && c.Reason == "PluginReplaced"
 	})
-	if c := shown(); !strings.Contains(c.Message, "processor p:dst:greet runs with-sdk@v1.0.0") ||
-		!strings.Contains(c.Message, path) {
+	if c := shown(); c.Message != "a restart would use the new file "+path+": conduit pipelines restart p" {
 		t.Errorf("it is shown as %+v", c)
 	}
 	w.Wait("one event", func() bool {

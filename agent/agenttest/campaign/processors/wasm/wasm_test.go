@@ -677,7 +677,7 @@ func TestProblems(t *testing.T) {
 	}
 	want := `empty: it is no processor: it does not import the function conduit.command_request
 program: it is no processor: it does not import the function conduit.command_request
-text: cannot compile it: invalid magic number
+text: cannot compile it: it is no WebAssembly module: build it with GOOS=wasip1 GOARCH=wasm
 two: another file is processor contract@v1.2.3, too
 `
 	if got.String() != want {
