@@ -212,7 +212,6 @@ var unsharedSources = map[string]string{
 	"sqlite":    "it reads the disk of a host",
 	"journald":  "it reads the journal of a host: use cluster: local, so that every member reads its own",
 	"spool":     "it reads the disk of a host",
-	"rabbitmq":  "if queue names a stream, each instance would read all of it",
 	"generator": "each instance would generate all records",
 }
 

@@ -58,7 +58,6 @@ func TestSharedSources(t *testing.T) {
 			"prefixes: the instances share the work by prefix: 1 prefixes are too few for 2"},
 		{"s3", sharedValues{"prefix": "a/"}, ": the instances share the work by prefix: set prefixes"},
 		{"postgres", nil, ": only one process can read a replication slot"},
-		{"rabbitmq", nil, ": if queue names a stream"},
 		{"unheard", nil, ": each instance would read all"},
 		{"standalone:kafka", sharedValues{"groupID": "g"}, ": connector executables do not declare"},
 		{"/opt/kafka", sharedValues{"groupID": "g"}, ": connector executables do not declare"},

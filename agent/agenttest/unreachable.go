@@ -14,7 +14,6 @@ var UnreachableSources = map[string]string{
 	"mysql":     `address: "%s", database: d, user: u, tables: t`,
 	"nats":      `url: "nats://%s", subjects: s, type: core`,
 	"postgres":  `url: "postgres://u:p@%s/d", tables: t`,
-	"rabbitmq":  `url: "amqp://%s", queue: q`,
 	"redis":     `url: "redis://%s/0", key: k`,
 	"websocket": `url: "ws://%s"`,
 	"s3":        `aws.bucket: b, aws.region: r, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s`,

@@ -26,7 +26,6 @@ var badItems = map[string][]string{
 	"otlp":       {"otlp/TestSourcePartialSuccess"},
 	"postgres":   {"postgres/pg/TestBadValues"},
 	"prometheus": {"prometheus/TestReceivePartial", "prometheus/TestScrapeBad"},
-	"rabbitmq":   {withServers + "rabbitmq/TestBadItems"},
 	"redis":      {withServers + "redis/TestBadItems"},
 	"s3":         {withServers + "s3/TestOneBadObject"},
 	"socket":     {"socket/TestFraming", "socket/TestHostile"},

@@ -19,7 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/otlp"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/builtin/prometheus"
-	"github.com/conduit-agent/conduit/plugins/builtin/rabbitmq"
 	"github.com/conduit-agent/conduit/plugins/builtin/redis"
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/builtin/socket"
@@ -55,7 +54,6 @@ func Connectors(o exec.Options) []sdk.Connector {
 		otlp.Connector(),
 		postgres.Connector(),
 		prometheus.Connector(),
-		rabbitmq.Connector(),
 		redis.Connector(),
 		s3.Connector(),
 		socket.Connector(),

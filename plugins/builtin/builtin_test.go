@@ -27,8 +27,8 @@ func TestAll(t *testing.T) {
 		}
 	}
 	if want := []string{"datadog", "elasticsearch", "exec", "file", "generator", "http", "influxdb", "journald", "kafka",
-		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "prometheus", "rabbitmq", "redis", "s3",
-		"socket", "splunk", "spool", "sqlite", "syslog", "websocket"}; !slices.Equal(names, want) {
+		"log", "loki", "mqtt", "mysql", "nats", "otlp", "postgres", "prometheus", "redis", "s3", "socket",
+		"splunk", "spool", "sqlite", "syslog", "websocket"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -83,7 +83,6 @@ func TestForeignPositions(t *testing.T) {
 		"otlp":       {{"addresses": "127.0.0.1:0"}},
 		"postgres":   {{"url": "postgres://127.0.0.1:1/db", "tables": "t"}},
 		"prometheus": {{"address": "127.0.0.1:0"}, {"mode": "scrape", "targets": "http://127.0.0.1:1"}},
-		"rabbitmq":   {{"url": "amqp://127.0.0.1:1", "queue": "q"}},
 		"redis": {
 			{"url": "redis://127.0.0.1:1", "type": "stream", "key": "k"},
 			{"url": "redis://127.0.0.1:1", "type": "list", "key": "k"},
@@ -242,7 +241,7 @@ func TestPromises(t *testing.T) {
 // the other side, and three errors with their remedies.
 func TestPages(t *testing.T) {
 	pages, err := filepath.Glob("*/README.md")
-	if err != nil || len(pages) != 22 {
+	if err != nil || len(pages) != 21 {
 		t.Fatalf("there are %d pages: %v", len(pages), err)
 	}
 	for _, path := range pages {
@@ -308,8 +307,6 @@ func TestSourcesTellTheirLimits(t *testing.T) {
 			"maxAckPending": "7"}, 7},
 		"nats maxAckPending, core": {map[string]string{"url": "nats://127.0.0.1:1", "type": "core", "subjects": "s"},
 			0},
-		"rabbitmq prefetch": {map[string]string{"url": "amqp://127.0.0.1:1", "queue": "q", "prefetch": "7"},
-			7},
 		"socket limit.messages":     {map[string]string{"address": "tcp://:1", "limit.messages": "7"}, 7},
 		"syslog limit.messages":     {map[string]string{"limit.messages": "7"}, 7},
 		"http limit.requests":       {map[string]string{}, 0},

@@ -16,8 +16,7 @@ import (
 // prefix.
 var anyText = []string{
 	"auth.", "aws.", "caCert", "clientCert", "clientKey", "sasl", "tls.", // secrets and certificates
-	"address", "addresses", "servers", "postgres url", "mqtt url", "nats url", "rabbitmq url",
-	"redis url",
+	"address", "addresses", "servers", "postgres url", "mqtt url", "nats url", "redis url",
 	// a wrong one cannot be reached
 	"command", "shell", "setup", "request.body", "multiline.start", "matches", // languages of their own
 	"encryption.kmsKey", "timezone", "protocols", "methods", "operations",
@@ -36,9 +35,8 @@ var templates = []string{
 	"prometheus name", "prometheus value", "prometheus labels.*", "prometheus time", "prometheus type", "prometheus help",
 	"prometheus unit",
 	"splunk index", "splunk host", "splunk source", "splunk sourcetype", "splunk fields.*",
-	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject",
-	"rabbitmq exchange", "rabbitmq routingKey",
-	"redis key", "redis value", "redis fields.*", "redis expire",
+	"file path", "s3 prefix", "s3 key", "kafka topic", "kafka partition", "mqtt topic", "nats subject", "redis key",
+	"redis value", "redis fields.*", "redis expire",
 	"otlp log.attributes", "otlp log.body", "otlp log.severity", "otlp log.time", "otlp resource.attributes",
 	"postgres table", "mysql table", "sqlite table",
 	"socket frame",

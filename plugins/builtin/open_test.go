@@ -40,8 +40,6 @@ var minimal = map[string]map[string]string{
 	"otlp destination":     {"url": "http://127.0.0.1:1"},
 	"postgres source":      {"url": "postgres://u@127.0.0.1:1/d"},
 	"postgres destination": {"url": "postgres://u@127.0.0.1:1/d"},
-	"rabbitmq source":      {"url": "amqp://127.0.0.1:1", "queue": "q"},
-	"rabbitmq destination": {"url": "amqp://127.0.0.1:1", "routingKey": "q"},
 	"redis source":         {"url": "redis://127.0.0.1:1", "key": "k"},
 	"redis destination": {"url": "redis://127.0.0.1:1",
 		"key": "k"},

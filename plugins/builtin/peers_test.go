@@ -118,63 +118,6 @@ func mqttHandshake(c net.Conn, r *bufio.Reader) error {
 	return err
 }
 
-// amqpMethod returns a method of a server, on a channel.
-func amqpMethod(channel byte, method string) []byte {
-	return fmt.Appendf(nil, "\x01\x00%c\x00\x00\x00%c%s\xce", channel, len(method), method)
-}
-
-// amqpHandshake accepts the login, a channel and a consumer.
-func amqpHandshake(c net.Conn, r *bufio.Reader) error {
-	if _, err := r.Discard(len("AMQP\x00\x00\x09\x01")); err != nil {
-		return err
-	}
-	replies := map[string]string{
-		"\x00\x0a\x00\x0b": "\x00\x0a\x00\x1e\x00\x10\x00\x02\x00\x00\x00\x00", // tune
-		"\x00\x0a\x00\x28": "\x00\x0a\x00\x29\x00",                             // the virtual host is open
-		"\x00\x14\x00\x0a": "\x00\x14\x00\x0b\x00\x00\x00\x00",                 // so is the channel
-		"\x00\x3c\x00\x0a": "\x00\x3c\x00\x0b",                                 // prefetch count
-		"\x00\x3c\x00\x14": "\x00\x3c\x00\x15\x07conduit",                      // the consumer receives
-		"\x00\x55\x00\x0a": "\x00\x55\x00\x0b", "\x00\x3c\x00\x28": "",         // confirmations; a publication
-	}
-	_, _ = c.Write(amqpMethod(0, "\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x00\x00\x00\x00\x05PLAIN\x00\x00\x00\x05en_US"))
-	for {
-		head := make([]byte, 7)
-		if _, err := io.ReadFull(r, head); err != nil {
-			return err
-		}
-		payload := make([]byte, int(binary.BigEndian.Uint32(head[3:]))+1)
-		if _, err := io.ReadFull(r, payload); err != nil {
-			return err
-		}
-		method := string(payload[:min(4, len(payload))])
-		if reply := replies[method]; head[0] == 1 && reply != "" {
-			_, _ = c.Write(amqpMethod(head[2], reply))
-		}
-		if method == "\x00\x3c\x00\x14" || method == "\x00\x3c\x00\x28" {
-			return nil
-		}
-	}
-}
-
-// amqpDelivery is a method that delivers a message.
-var amqpDelivery = string(amqpMethod(1,
-	"\x00\x3c\x00\x3c\x07conduit\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x01q"))
-
-// amqpHeader returns the header of a message with properties.
-func amqpHeader(size int, properties string) string {
-	header := fmt.Sprintf("\x00\x3c\x00\x00%s%s", binary.BigEndian.AppendUint64(nil, uint64(size)), properties)
-	return fmt.Sprintf("\x02\x00\x01%s%s\xce", binary.BigEndian.AppendUint32(nil, uint32(len(header))), header)
-}
-
-// amqpTables returns n nested tables. Each has one field, the next table.
-func amqpTables(n int) string {
-	var text []byte
-	for range n {
-		text = append(binary.BigEndian.AppendUint32([]byte("\x01aF"), uint32(len(text))), text...)
-	}
-	return string(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
-}
-
 // kafkaHandshake waits for the first request.
 func kafkaHandshake(_ net.Conn, r *bufio.Reader) error {
 	_, err := r.Peek(14)
@@ -225,11 +168,6 @@ var peers = map[string]peer{
 		false, firstByte},
 	"mqtt": {"mqtt", map[string]string{"url": "mqtt://ADDR", "topics": "t", "timeout": "2s"}, false,
 		mqttHandshake},
-	"rabbitmq": {"rabbitmq", map[string]string{"url": "amqp://ADDR", "queue": "q", "timeout": "2s"}, false,
-		amqpHandshake},
-	"rabbitmq write": {"rabbitmq", map[string]string{"url": "amqp://ADDR", "routingKey": "q", "timeout": "2s",
-		"retry.timeout": "0s"}, true, amqpHandshake},
-	"rabbitmq greeting": {"rabbitmq", map[string]string{"url": "amqp://ADDR", "queue": "q", "timeout": "2s"}, false, nil},
 	"kafka": {"kafka", map[string]string{"servers": "ADDR", "topics": "t", "timeout": "2s"}, false,
 		kafkaHandshake},
 	"http": {"http", map[string]string{"url": "http://ADDR/", "timeout": "2s"}, false, requestHandshake},
@@ -556,20 +494,6 @@ var hostile = map[string]map[string]struct {
 			strings.Repeat("\x26\x00\x00\x00\x00", 400_000)), "skipping a message"},
 		"acknowledgement": {endless("\x90\xff\xff\xff\x01\x00\x01\x00", "\x00"), "announces a packet of type 9"},
 	},
-	"rabbitmq": {
-		"frame":    {text("\x01\x00\x00\x7f\xff\xff\xff"), "announces a frame"},
-		"message":  {text(amqpHeader(1<<40, "\x00\x00")), "announces a message"},
-		"negative": {text(amqpHeader(-1, "\x00\x00")), "announces a message"},
-		"longer":   {text("\x08\x00\x00\x00\x00\x00\x00\x00"), "longer than announced"},
-		"short":    {text("\x01\x00\x01\x00\x00\x00\x02\x00\x3c\xce"), "is too short"},
-		"messages": {endless("", amqpDelivery), "sends more messages"},
-		"confirmation": {text(string(amqpMethod(1, "\x00\x3c\x00\x50\xff\xff\xff\xff\xff\xff\xff\xff\x00"))),
-			"was not published"},
-		"nested":      {text(amqpDelivery + amqpHeader(0, "\x20\x00"+amqpTables(100))), ""},
-		"short table": {text(amqpDelivery + amqpHeader(0, "\x20\x00\x7f\xff\xff\xff")), ""},
-		"strange":     {text(string(amqpMethod(1, "\x7f\xff\x7f\xff"))), ""},
-		"nothing":     {text(""), ""},
-	},
 	"kafka": {
 		"length":   {text("\x7f\xff\xff\xff\x00\x00\x00\x00"), ""},
 		"negative": {text("\xff\xff\xff\xff\x00\x00\x00\x00"), ""},
@@ -741,9 +665,6 @@ func FuzzPeerMySQL(f *testing.F)    { fuzzPeer(f, "mysql", "mysql write", "mysql
 func FuzzPeerNATS(f *testing.F)     { fuzzPeer(f, "nats core", "nats stream", "nats greeting") }
 func FuzzPeerPostgres(f *testing.F) { fuzzPeer(f, "postgres", "postgres login") }
 func FuzzPeerMQTT(f *testing.F)     { fuzzPeer(f, "mqtt") }
-func FuzzPeerRabbitMQ(f *testing.F) {
-	fuzzPeer(f, "rabbitmq", "rabbitmq write", "rabbitmq greeting")
-}
-func FuzzPeerKafka(f *testing.F) { fuzzPeer(f, "kafka") }
-func FuzzPeerHTTP(f *testing.F)  { fuzzPeer(f, "http") }
-func FuzzPeerS3(f *testing.F)    { fuzzPeer(f, "s3") }
+func FuzzPeerKafka(f *testing.F)    { fuzzPeer(f, "kafka") }
+func FuzzPeerHTTP(f *testing.F)     { fuzzPeer(f, "http") }
+func FuzzPeerS3(f *testing.F)       { fuzzPeer(f, "s3") }

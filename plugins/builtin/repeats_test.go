@@ -38,7 +38,7 @@ func TestConnectionErrorsHaveNoRepetition(t *testing.T) {
 		}
 		for _, c := range builtin.All() {
 			switch c.Name {
-			case "kafka", "mqtt", "mysql", "nats", "postgres", "rabbitmq", "redis":
+			case "kafka", "mqtt", "mysql", "nats", "postgres", "redis":
 			default:
 				continue
 			}

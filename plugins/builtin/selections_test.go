@@ -26,7 +26,6 @@ var selections = map[string]struct {
 	"prometheus": {setting: "targets", with: map[string]string{"mode": "scrape"}, values: map[string]string{
 		"http://a,http://a/metrics": "", "http://a,http://a": "twice", "a:9100": "must be a URL",
 	}},
-	"rabbitmq":  {}, // reads one queue or stream
 	"spool":     {}, // reads a single directory
 	"socket":    {}, // reads everything that is sent to it
 	"syslog":    {}, // reads everything that is sent to it

@@ -33,18 +33,7 @@ func TestChecks(t *testing.T) {
 			return peer.NewNATS()
 		}, "PostgreSQL": func() peer.Checker { return &peer.Postgres{} },
 		"MQTT": func() peer.Checker { return &peer.MQTT{} },
-		"AMQP": func() peer.Checker {
-			c := peer.NewAMQP()
-			c.Allow(1)
-			c.Published()
-			return c
-		},
 	}
-	const (
-		deliver = "\x01\x00\x01\x00\x00\x00\x05\x00\x3c\x00\x3c\x01\xce"
-		size    = "\x02\x00\x01\x00\x00\x00\x0e\x00\x3c\x00\x00\x00\x00\x00\x00"
-		confirm = "\x01\x00\x01\x00\x00\x00\x0d\x00\x3c\x00\x50\x00\x00\x00\x00\x00\x00\x00"
-	)
 	column, eof := packet("\x03def"), packet("\xfe\x00\x00\x02\x00")
 	for _, c := range []struct{ protocol, sends, why string }{
 		{"Redis", "+OK\r\n:12\r\n-ERR " +
@@ -68,17 +57,6 @@ func TestChecks(t *testing.T) {
 		{"PostgreSQL", "Z\x00\x00\x00\x05IE\x00\x00\x00\x06ab1\x00\x00\x00\x04", ""},
 		{"PostgreSQL", "Z\x00\x00\x00\x05IE\x00\x20\x00\x00", "type 'E' with 2097148 bytes"},
 		{"PostgreSQL", "T\x00\x00\x00\x00", "type 'T'"},
-		{"AMQP", deliver + size + "\x00\x00\x00\x03\x00\x00\xce\x03\x00\x01\x00\x00\x00\x03abc\xce" + confirm +
-			"\x01\x00\xce\x08\x00\x00\x00\x00\x00\x00\xce\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x33\xce", ""},
-		{"AMQP", deliver + deliver, "more messages"},
-		{"AMQP", size + "\x20\x00\x00\x01\x00\x00\xce", "a message of 536870913 bytes"},
-		{"AMQP", confirm + "\x02\x00\xce", "was not published"},
-		{"AMQP", "\x03\x00\x01\x00\x00\x00\x01ab", "longer than announced"},
-		{"AMQP", "\x03\x00\x01\x00\x02\x00\x01", "a frame of 131073 bytes"},
-		{"AMQP", "\x01\x00\x01\x00\x00\x00\x03\x00\x3c\x00\xce", "too short"},
-		{"AMQP", "\x15", "amqps://"},
-		{"AMQP", "AMQP\x00\x01\x00\x00", "does not accept AMQP 0-9-1"},
-		{"AMQP", "\x09", "a frame has type 9"},
 		{"MQTT", "\x20\x03\x00\x00\x00\xd0\x00\x30\x80\x01" + strings.Repeat("a", 128), ""},
 		{"MQTT", "\x30\xff\xff\xff\xff\x01", "malformed"},
 		{"MQTT", "\x32\x09\x00\x01t\x00\x07\x02\x01\x00x\xd0\x00\x30\x05\x00\x01t\x00x\xd0\x00", ""},

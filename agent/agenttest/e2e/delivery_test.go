@@ -25,7 +25,6 @@ func destinations(addr, path string) map[string]string {
 		"prometheus":    `url: "http://` + addr + `", name: m, value: "1", timeout: 200ms`,
 		"splunk":        `url: "http://` + addr + `", auth.hecToken: t, timeout: 200ms`,
 		"http":          `url: "http://` + addr + `/", timeout: 200ms`,
-		"rabbitmq":      `url: "amqp://` + addr + `", routingKey: q, timeout: 200ms`,
 		"redis":         `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
 		"kafka":         `servers: "` + addr + `", topic: t`,
 		"nats":          `url: "nats://` + addr + `", subject: s`,
@@ -48,7 +47,6 @@ func destinations(addr, path string) map[string]string {
 func sources(addr, path string) map[string]string {
 	return map[string]string{
 		"http":      `url: "http://` + addr + `/", timeout: 200ms`,
-		"rabbitmq":  `url: "amqp://` + addr + `", queue: q, timeout: 200ms`,
 		"redis":     `url: "redis://` + addr + `/0", key: k, timeout: 200ms`,
 		"kafka":     `servers: "` + addr + `", topics: t`,
 		"nats":      `url: "nats://` + addr + `", stream: s, timeout: 200ms`,

@@ -33,7 +33,6 @@ var unreachable = map[string]string{
 	"nats":          `url: "nats://%s", subject: s, retry.timeout: 10ms`,
 	"otlp":          `url: "http://%s", retry.timeout: 10ms`,
 	"postgres":      `url: "postgres://u:p@%s/d", table: t`,
-	"rabbitmq":      `url: "amqp://%s", routingKey: q, retry.timeout: 10ms`,
 	"redis":         `url: "redis://%s/0", key: k, retry.timeout: 10ms`,
 	"s3": `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, ` +
 		`aws.secretAccessKey: s, retry.timeout: 10ms`,

@@ -85,7 +85,6 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5": {"plugins/builtin/postgres", "plugins/builtin/postgres/*",
 		"agent/cluster/pgkv"},
 	"github.com/gomodule/redigo":          {"plugins/builtin/redis"},
-	"github.com/rabbitmq/amqp091-go":      {"plugins/builtin/rabbitmq"},
 	"github.com/twmb/franz-go":            {"plugins/builtin/kafka"},
 	"go.opentelemetry.io/proto/otlp":      {"plugins/builtin/otlp"},
 	"go.opentelemetry.io/otel":            {"agent/telemetry/otlp"},

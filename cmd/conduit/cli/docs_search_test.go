@@ -46,7 +46,6 @@ func TestDocsAreFound(t *testing.T) {
 		"netcat":                          "connector-socket.html",
 		"websocket":                       "connector-websocket.html",
 		"wss":                             "connector-websocket.html",
-		"amqp":                            "connector-rabbitmq.html",
 		"remote write":                    "connector-prometheus.html",
 		"mariadb cdc":                     "connector-mysql.html",
 		"kubernetes logs":                 "container-logs.html",

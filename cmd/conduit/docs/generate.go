@@ -52,7 +52,6 @@ var pluginWords = map[string]string{
 	"kafka": "redpanda topic broker consumer producer", "log": "print stdout console debug",
 	"mysql": "mariadb cdc binlog", "nats": "jetstream", "postgres": "postgresql cdc wal logical decoding",
 	"prometheus": "remote write scrape exporter node_exporter metrics tsdb mimir thanos cortex victoriametrics grafana",
-	"rabbitmq":   "amqp lavinmq exchange routing key quorum broker consumer",
 	"redis":      "valkey cache hash stream", "s3": "minio bucket object storage parquet gcs r2",
 	"socket": "tcp udp unix netcat nc stream lines framing octet counting",
 	"spool":  "disk buffer queue store and forward", "sqlite": "database cdc", "syslog": "rsyslog rfc5424 rfc3164",

@@ -81,7 +81,6 @@ var campaigns = []Campaign{
 	kill("otlp", "OTLP(JSON)?"),
 	kill("postgres", "Postgres(Created|Destination)?", "plugins/builtin/sqlsink/..."),
 	kill("prometheus", "Prometheus", append(httpSinks, "plugins/builtin/httpserver/...")...),
-	kill("rabbitmq", "RabbitMQ(Classic|Stream)?"),
 	kill("redis", "Redis(Stream|List|Keys)?"),
 	kill("s3", "S3"),
 	kill("splunk", "Splunk", httpSinks...),
@@ -104,7 +103,6 @@ var campaigns = []Campaign{
 	connector("otlp", "`otlp` and the agent's own telemetry with the OpenTelemetry Collector, and `otlp` with the Go SDK "+
 		"of OpenTelemetry.", "agent/telemetry/otlp"),
 	connector("postgres", "`postgres` with every PostgreSQL that is installed.", "plugins/builtin/sqlsink/..."),
-	connector("rabbitmq", "`rabbitmq` with RabbitMQ."),
 	connector("redis", "`redis` with Redis."),
 	connector("s3", "`s3` with an S3 gateway, and its Parquet files with DuckDB and Arrow."),
 	connector("sqlite", "`sqlite` next to other programs that use the same database."),

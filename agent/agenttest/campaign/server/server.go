@@ -4,7 +4,6 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,8 +102,6 @@ type Process struct {
 	Ready func(ctx context.Context) error // returns nil when the server answers
 	// Graceful is the signal that stops the server gracefully; 0: SIGTERM.
 	Graceful syscall.Signal
-	// Timeout limits the time from a start until the server answers, and that of a graceful stop; 0: 30 seconds.
-	Timeout time.Duration
 
 	mu  sync.Mutex
 	now *run         // guarded by mu; nil while it does not run
@@ -117,8 +114,8 @@ type run struct {
 	done chan struct{} // closed when it ended
 }
 
-// timeout returns the value of Timeout, or the default.
-func (p *Process) timeout() time.Duration { return cmp.Or(p.Timeout, 30*time.Second) }
+// startTimeout limits the time from a start until the server answers.
+const startTimeout = 30 * time.Second
 
 // Launch starts the server, fails the test if that is not possible, and kills it when the test ends.
 func (p *Process) Launch(t testing.TB) {
@@ -132,7 +129,7 @@ func (p *Process) Launch(t testing.TB) {
 // Start starts the server and returns when it answers. A server that ends at once, for example because remains of a
 // kill still exist, is started again.
 func (p *Process) Start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		var now *run
@@ -228,7 +225,7 @@ func (p *Process) end(signal syscall.Signal) {
 	}
 	select {
 	case <-now.done:
-	case <-time.After(p.timeout()):
+	case <-time.After(startTimeout):
 		_ = syscall.Kill(-now.cmd.Process.Pid, syscall.SIGKILL)
 		<-now.done
 	}

@@ -1,4 +1,0 @@
-package rabbitmq
-
-// RecordOf is recordOf.
-var RecordOf = recordOf
