@@ -54,7 +54,8 @@ func (h *Host) Changes() []Change {
 				choices[r.Reference] = now
 			}
 			if reason, message := r.changed(now.Installed, now.err); reason != "" {
-				all = append(all, Change{r.ConnectorID, r.Plugin, reason, message, r.next(reason, now.Installed), r.Started})
+				next := r.next(reason, now.Installed)
+				all = append(all, Change{r.ConnectorID, r.Plugin, reason, message, next, r.Started})
 			}
 		}
 	}

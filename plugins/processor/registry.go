@@ -107,6 +107,6 @@ func (r *Registry) notFound(reference string, ref pluginname.Name) error {
 		}
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
-	return fmt.Errorf("cannot find processor %q: %s'conduit plugins ls --processors' lists the %d there are%s", reference,
-		hint, len(all), more)
+	return fmt.Errorf("cannot find processor %q: %s'conduit plugins ls --processors' lists the %d there are%s",
+		reference, hint, len(all), more)
 }

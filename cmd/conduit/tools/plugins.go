@@ -83,8 +83,8 @@ const installedModules = "/usr/share/conduit/modules.tar.zst"
 
 func checkName(plugin Plugin) error {
 	if !pluginName().MatchString(plugin.Name) {
-		return cli.Invalidf("invalid name for a %s: %q; use at most 60 lower-case letters, digits and '-', beginning with "+
-			"a letter", plugin.Kind, plugin.Name)
+		return cli.Invalidf("invalid name for a %s: %q; use at most 60 lower-case letters, digits and '-', beginning "+
+			"with a letter", plugin.Kind, plugin.Name)
 	}
 	return nil
 }
