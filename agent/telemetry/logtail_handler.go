@@ -64,7 +64,9 @@ func (h *logTailHandler) prepared() *preparedLogHandler {
 }
 
 // Enabled implements slog.Handler.
-func (h *logTailHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.first.Enabled(ctx, l) }
+func (h *logTailHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.first.Enabled(ctx, l)
+}
 
 // Handle implements slog.Handler.
 func (h *logTailHandler) Handle(ctx context.Context, r slog.Record) error {

@@ -210,13 +210,20 @@ func before(s, separator string) string {
 
 // explained returns the cause of the error message of text/template in the expression context, with a remedy.
 func explained(context, message string, v view) string {
-	var name string
+	var name, unknown string // unknown is the cause if the parent is not found in the record
 	if _, after, ok := strings.Cut(message, "can't evaluate field "); ok {
 		name = before(after, " in type ")
+		unknown = fmt.Sprintf("the value has no field %q: it is no object, but a text, a number or a list", name)
+		if strings.HasSuffix(after, " in type template.text") {
+			unknown = ofRawData(name)
+		}
 	} else if _, after, ok := strings.Cut(message, "nil pointer evaluating "); ok {
 		name = after[strings.LastIndexByte(after, '.')+1:]
+		unknown = fmt.Sprintf("%q cannot be read of a value that is missing: where it may be missing, test it first with "+
+			"if or with", name)
 	} else if _, after, ok := strings.Cut(message, " no entry for key "); ok {
 		name, _ = strconv.Unquote(after)
+		unknown = missingField(name, nil)
 	} else {
 		return strings.NewReplacer("map[string]interface {}", "an object", "[]interface {}", "a list", "interface {}",
 			"any value", "template.text", "raw data", "template.structured", "an object", "template.metadata",
@@ -229,11 +236,9 @@ func explained(context, message string, v view) string {
 			return fmt.Sprintf("the record has no %s: where it may be missing, write {{ with %[1]s }}{{ .%s }}{{ end }}",
 				at, name)
 		}
-		return fmt.Sprintf("%q cannot be read of a value that is missing: where it may be missing, test it first with if "+
-			"or with", name)
+		return unknown
 	case text:
-		return fmt.Sprintf("%q cannot be read of raw data: make fields of it before, such as with the processor "+
-			"json.decode", name)
+		return ofRawData(name)
 	case metadata:
 		return fmt.Sprintf("the record has no metadata %q%s; a key with a dot is read with "+
 			`{{ index .Metadata "a.b" }}, which prints nothing for a missing key`, name, texts.Hint(name, keys(parent)))
@@ -247,6 +252,11 @@ func explained(context, message string, v view) string {
 	default:
 		return noField(reflect.TypeOf(parent), name).Error()
 	}
+}
+
+func ofRawData(name string) string {
+	return fmt.Sprintf("%q cannot be read of raw data: make fields of it before, such as with the processor "+
+		"json.decode", name)
 }
 
 func missingField(name string, known []string) string {
