@@ -138,7 +138,7 @@ func (p *parser) decodes(n *yaml.Node, t reflect.Type) bool {
 	return n.Decode(reflect.New(t).Interface()) == nil
 }
 
-// fields checks the fields of the mapping n, which is to be a struct of the type t.
+// fields checks the fields of the mapping n, which describes a struct of the type t.
 func (p *parser) fields(n *yaml.Node, t reflect.Type, what string) {
 	known := map[string]reflect.Type{}
 	var names []string

@@ -16,9 +16,9 @@ const (
 	maxAgain   = 10
 )
 
-// Retry specifies the files again whose run failed, because a cause outside them may be gone: a library was installed, or
-// a service started. It leaves out programs that are no connectors. It returns at once, and reports whether there are such files. Run does the work;
-// Await and Rescan wait for it.
+// Retry specifies the files again whose run failed, because a cause outside them may be gone: a library was installed,
+// or a service started. It leaves out programs that are no connectors. It returns at once, and reports whether there
+// are such files. Run does the work; Await and Rescan wait for it.
 func (e *Executables) Retry() (some bool) {
 	e.init()
 	e.mu.Lock()

@@ -184,8 +184,8 @@ func excerpt(text string) string {
 	return text
 }
 
-// withoutMiddle returns an error for a terminal. It leaves out the middle of a long one: an error begins with the action
-// that failed, and ends with the cause and the remedy.
+// withoutMiddle returns an error for a terminal. It leaves out the middle of a long one: an error begins with the
+// action that failed, and ends with the cause and the remedy.
 func withoutMiddle(text string) string {
 	const begin, end = 60, 180
 	if runes := []rune(text); len(runes) > begin+1+end {

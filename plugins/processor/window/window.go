@@ -15,11 +15,11 @@ func Plugins() []sdk.ProcessorPlugin {
 			"and a stop discards open windows, whose records are read again. A window ends early when it holds " +
 			"window.records, and when a source cannot read more before records are acknowledged, because its own " +
 			"limit, its window or its memory is used up; later records are in a second record of the same window, and " +
-			"the log has a warning. " +
-			"Where windows must be complete, write the records to a spool in one pipeline, and aggregate them in " +
-			"another pipeline with a source spool: then only window.records limits them. Without time a window ends by the clock of " +
-			"the machine, up to a second after its end, or when records of later windows have arrived; a record that " +
-			"arrives after that, after an outage for example, is in a second record of the same window.",
+			"the log has a warning. Where windows must be complete, write the records to a spool in one pipeline, and " +
+			"aggregate them in another pipeline with a source spool: then only window.records limits them. Without " +
+			"time a window ends by the clock of the machine, up to a second after its end, or when records of later " +
+			"windows have arrived; a record that arrives after that, after an outage for example, is in a second " +
+			"record of the same window.",
 		Version:  "v0.1.0",
 		Author:   "conduit",
 		New:      func() sdk.Processor { return &aggregate{} },
