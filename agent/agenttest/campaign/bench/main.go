@@ -80,7 +80,7 @@ func main() {
 	long := flag.Bool("long", false, "also the cases that take much time, memory and disk")
 	list := flag.Bool("list", false, "list the cases")
 	conduit := flag.String("conduit", "", "executable of a Conduit to run the same pipeline files with")
-	install := flag.Bool("rivals", false, "build or unpack other programs of the cases that are not in the cache directory")
+	install := flag.Bool("rivals", false, "build or unpack programs of the cases that are not in the cache directory")
 	records := flag.Int("records", 1_000_000, "how many records the cases of other programs move")
 	flag.Parse()
 	selected := choose(suites(*conduit), *only, *long)
