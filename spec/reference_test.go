@@ -33,14 +33,15 @@ func TestScan(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	for text, want := range map[string]string{
-		"${A":                                    "is not closed with }; write $${",
-		"${A:-${B}}":                             "contains another reference",
-		"${file:relative}":                       "is not a reference",
-		"${credential:a/b}":                      "is not a reference",
-		"${1}":                                   "is not a reference",
-		"${}":                                    "is not a reference",
-		"${A-x}":                                 "write ${VAR}, ${VAR:-default}",
-		"{{ $t := 1 }}":                          "$t is an environment variable: a variable of a template is written $$t in a setting",
+		"${A":               "is not closed with }; write $${",
+		"${A:-${B}}":        "contains another reference",
+		"${file:relative}":  "is not a reference",
+		"${credential:a/b}": "is not a reference",
+		"${1}":              "is not a reference",
+		"${}":               "is not a reference",
+		"${A-x}":            "write ${VAR}, ${VAR:-default}",
+		"{{ $t := 1 }}": "$t is an environment variable: a variable of a template is written " +
+			"$$t in a setting",
 		"{{ range $i, $e := .Payload.After.l }}": "$i is an environment variable: a variable of",
 		"{{ $$t := 1 }}{{ $t = 2 }}":             "is written $$t in a setting",
 	} {

@@ -26,14 +26,16 @@ func TestProblemsOfTestFiles(t *testing.T) {
 		test + "    start: noon":    `4:12: start of a test must be a time such as 2024-01-01T00:00:10Z, not "noon"`,
 		test + "    advance: 1":     `4:14: advance of a test must be a duration such as 10s or 1h30m, not "1"`,
 		test + "    advance: -1s":   `4:14: test "x": advance must not be negative`,
-		test + "    aftr: 1":        `4:5: a test has no field "aftr" (fields: name, pipeline, start, input, advance, expect)`,
+		test + "    aftr: 1": `4:5: a test has no field "aftr" (fields: name, pipeline, start, input, advance, ` +
+			`expect)`,
 		test + "    input: [{record: {payload: {aftr: 1}}, wait: -1s}, {recrd: 1}]": `4:33: the payload of a record has ` +
 			`no field "aftr"; did you mean "after"? (fields: before, after)|4:57: an input has no field "recrd"; did ` +
 			`you mean "record"? (fields: source, wait, record)`,
 		test + "    input: [{record: {payload: {after: [1]}}, wait: -1s}]": `4:22: test "x": key, before and after ` +
 			`are text or an object, not [1]|4:53: test "x": wait must not be negative`,
 		test + "    input: [{record: {operation: make}}]": `4:22: test "x": cannot parse operation "make"`,
-		"tests: [{name: x, expect: [{count: one}]}]":      `1:36: count of an expectation must be a whole number without quotes, not "one"`,
+		"tests: [{name: x, expect: [{count: one}]}]": `1:36: count of an expectation must be a whole number ` +
+			`without quotes, not "one"`,
 		"tests: [{name: x, expect: [{dead-letters: 2}]}]": `1:43: dead-letters of an expectation must be true or false ` +
 			`without quotes, not "2"`,
 		"tests: [{expect: [{}]}, {name: y}]": `1:9: a test has no name: add a name that says what it checks|1:19: an ` +

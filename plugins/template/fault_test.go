@@ -58,12 +58,14 @@ func TestTemplatesThatAlwaysFail(t *testing.T) {
 		`{{ if true }}`:                                            `end each if, with, range and define with {{ end }}`,
 		`{{ nil }}`:                                                `(nil): nil is no value to print: remove it`,
 		`{{ nil | default "x" }}`:                                  `nil is no value to print`,
-		`{{ upper 3 }}`:                                            `(upper 3): argument 1 of upper must be text in quotes, not 3`,
-		`{{ .Key | trunc "a" }}`:                                   `argument 1 of trunc must be a whole number, not "a"`,
-		`{{ ternary 1 2 "true" }}`:                                 `argument 3 of ternary must be true or false, not "true"`,
-		`{{ if hasPrefix "a" true }}{{ end }}`:                     `argument 2 of hasPrefix must be text in quotes, not true`,
-		`{{ $x }}`:                                                 `undefined variable "$x": declare it before`,
-		never + `{{ strftime "%Q" }}{{ end }}`:                     `(strftime "%Q"): strftime: %Q is no`,
+		`{{ upper 3 }}`: `(upper 3): argument 1 of upper must be text in ` +
+			`quotes, not 3`,
+		`{{ .Key | trunc "a" }}`:   `argument 1 of trunc must be a whole number, not "a"`,
+		`{{ ternary 1 2 "true" }}`: `argument 3 of ternary must be true or false, not "true"`,
+		`{{ if hasPrefix "a" true }}{{ end }}`: `argument 2 of hasPrefix must be text in quotes, ` +
+			`not true`,
+		`{{ $x }}`:                             `undefined variable "$x": declare it before`,
+		never + `{{ strftime "%Q" }}{{ end }}`: `(strftime "%Q"): strftime: %Q is no`,
 	} {
 		if _, err := template.ParsePath(text, "", time.UTC); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -118,16 +120,20 @@ func TestErrorsOfExecutions(t *testing.T) {
 	for text, want := range map[string]string{
 		"\n {{ .Key.id }}": `at line 2, column 9 of the template (.Key.id): "id" cannot be read of raw data: make ` +
 			`fields of it before, such as with the processor json.decode`,
-		`{{ .Payload.Before.x }}`:                       `no .Payload.Before: where it may be missing, write {{ with .Payload.Be`,
-		`{{ .Payload.After.non }}`:                      `there is no field "non"; did you mean "none"?; where it may be missing`,
-		`{{ .Payload.After.n.y }}`:                      `there is no field "y"; did`,
-		`{{ .Payload.After.none.x }}`:                   `the record has no .Payload.After.none:`,
-		`{{ .Payload.After.a.x }}`:                      `(.Payload.After.a.x): a number has no field "x"`,
-		`{{ .Payload.After.s.x }}`:                      `a text has no field "x"`,
-		`{{ .Payload.After.l.x }}`:                      `"x" cannot be read of a list: read an element with index`,
-		`{{ .Metadata.none }}`:                          `no metadata "none"; a key with a dot is read with {{ index .Metadata "a.b" }}`,
-		`{{ $.Payload.After.n.y }}`:                     `there is no field "y"`,
-		`{{ with .Key }}{{ .id }}{{ end }}`:             `at line 1, column 19 of the template (.id): "id" cannot be read of raw data`,
+		`{{ .Payload.Before.x }}`: `no .Payload.Before: where it may be missing, write {{ with ` +
+			`.Payload.Be`,
+		`{{ .Payload.After.non }}`: `there is no field "non"; did you mean "none"?; where it may ` +
+			`be missing`,
+		`{{ .Payload.After.n.y }}`:    `there is no field "y"; did`,
+		`{{ .Payload.After.none.x }}`: `the record has no .Payload.After.none:`,
+		`{{ .Payload.After.a.x }}`:    `(.Payload.After.a.x): a number has no field "x"`,
+		`{{ .Payload.After.s.x }}`:    `a text has no field "x"`,
+		`{{ .Payload.After.l.x }}`:    `"x" cannot be read of a list: read an element with index`,
+		`{{ .Metadata.none }}`: `no metadata "none"; a key with a dot is read with {{ index ` +
+			`.Metadata "a.b" }}`,
+		`{{ $.Payload.After.n.y }}`: `there is no field "y"`,
+		`{{ with .Key }}{{ .id }}{{ end }}`: `at line 1, column 19 of the template (.id): "id" cannot be ` +
+			`read of raw data`,
 		`{{ range .Payload.After.l }}{{ .q }}{{ end }}`: `(.q): the value has no field "q": it is no object`,
 		`{{ with .Payload.After }}{{ .non }}{{ end }}`:  `(.non): there is no field "non"; where it may be missing, test it`,
 		`{{ (dict "b" 1).c }}`:                          `there is no field "c"; where it may be missing`,
@@ -141,8 +147,9 @@ func TestErrorsOfExecutions(t *testing.T) {
 			`is null or missing: write {{ $.Payload.After.none | default "…" }}`,
 		`{{ define "x" }}{{ . }}{{ end }}{{ template "x" .Payload.After.none }}`: `(.): it prints a value that is null or`,
 		`a{{ regexMatch "(" "x" | not | not }}{{ mustRegexMatch "(" "x" }}`:      "mustRegexMatch: error parsing regexp",
-		`{{ upper .Payload.After.a }}`:                                           `wrong type for value; expected string; got`,
-		`{{ range .Payload.After.s }}{{ end }}`:                                  `range can't iterate over text`,
+		`{{ upper .Payload.After.a }}`: `wrong type for value; expected ` +
+			`string; got`,
+		`{{ range .Payload.After.s }}{{ end }}`: `range can't iterate over text`,
 	} {
 		tpl, err := template.Parse(text, template.Exact)
 		if err != nil {

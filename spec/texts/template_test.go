@@ -11,8 +11,9 @@ import (
 func TestTemplateSyntax(t *testing.T) {
 	for text, want := range map[string]string{
 		"{{ if true }}": "unexpected EOF: end each if, with, range and define with {{ end }}",
-		"\n{{ $$x }}":   "bad character U+0024 '$': write one $ before the name of a variable; only settings of pipeline files have $$",
-		"{{ .Key }":     `unexpected "}" in operand`,
+		"\n{{ $$x }}": "bad character U+0024 '$': write one $ before the name of a variable; only settings of " +
+			"pipeline files have $$",
+		"{{ .Key }": `unexpected "}" in operand`,
 	} {
 		tree := parse.New("name")
 		_, err := tree.Parse(text, "", "", map[string]*parse.Tree{})
