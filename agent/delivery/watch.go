@@ -15,14 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// The default interval between observations, and the number of observations after which the message of a stall may
+// change again.
 const (
-	// defaultInterval is the default interval between observations. It grows to watchShare times the duration of an
-	// observation, up to maxIntervals intervals, so that observing many pipelines takes a bounded share of a CPU.
 	defaultInterval = time.Second
-	watchShare      = 500
-	maxIntervals    = 4
-	// messageEvery is the number of intervals after which the message of a stall may change again.
-	messageEvery = 10
+	messageEvery    = 10
 )
 
 // Loop keeps the states of pipelines.
@@ -71,17 +68,14 @@ type pipeline struct {
 
 // Run observes until ctx ends, then it returns nil.
 func (w *Watch) Run(ctx context.Context) error {
-	interval := w.interval()
-	timer := time.NewTimer(interval)
-	defer timer.Stop()
+	tick := time.NewTicker(w.interval())
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-timer.C:
+		case now := <-tick.C:
 			w.sample(ctx, now)
-			took := time.Since(now)
-			timer.Reset(min(max(interval, watchShare*took), maxIntervals*interval) - took)
 		}
 	}
 }
