@@ -46,7 +46,7 @@ stopped or started manually, all others.
 With --check, for monitoring, the exit code is 1 when a pipeline does not run as declared, for example
 because it was stopped manually, when it or an isolated destination delivers nothing although records
 wait, which is detected within half a minute, when a file has an error, when the directory of pipeline
-files cannot be followed or lost all of them, or when the agent is not ready.
+files is unreadable or lost all of them, or when the agent is not ready.
 
 Examples:
   conduit status
@@ -169,10 +169,16 @@ func attention(p *pipelineStatus) int {
 
 // well reports whether there are no problems.
 func (s *agentStatus) well() bool {
-	d := s.Agent.Directory
-	return s.Agent.Status == "ready" && (d == nil || d.State == spec.DirectoryOK || d.State == spec.DirectoryPolled) &&
+	return s.Agent.Status == "ready" && !lostFiles(s.Agent.Directory) &&
 		!slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool { return !p.asDeclared() }) &&
 		!slices.ContainsFunc(s.Files, func(f spec.FileState) bool { return HasErrors(f.Problems) })
+}
+
+// lostFiles reports whether pipelines that were declared in files may no longer be as their files say. A directory that
+// is missing may never have existed: there are agents whose pipelines all come from the API.
+func lostFiles(d *spec.Directory) bool {
+	return d != nil && slices.Contains([]spec.DirectoryState{spec.DirectoryUnreadable, spec.DirectoryHeld,
+		spec.DirectoryEmptied}, d.State)
 }
 
 // watch runs until it is interrupted. An agent that goes away may come back.

@@ -40,12 +40,13 @@ func TestErrorWords(t *testing.T) {
 	}
 }
 
-// A directory of pipeline files that is not followed, or that lost all its files, is a problem for --check.
+// A directory of pipeline files that is unreadable, or that lost all its files, is a problem for --check.
 func TestWell(t *testing.T) {
 	for _, state := range spec.DirectoryStates {
 		s := &agentStatus{}
 		s.Agent.Status, s.Agent.Directory = "ready", &spec.Directory{State: state}
-		if want := state == spec.DirectoryOK || state == spec.DirectoryPolled; s.well() != want {
+		want := state == spec.DirectoryOK || state == spec.DirectoryPolled || state == spec.DirectoryMissing
+		if s.well() != want {
 			t.Errorf("with a directory that is %s, well is %v", state, !want)
 		}
 	}
