@@ -28,9 +28,8 @@ const (
 	longestPause  = 250 * time.Millisecond
 
 	// advanceShare limits the share of time that reading from files that grow slowly takes: after reading all there was,
-	// a source pauses this many times as long, and longer for several files: rare reads gather their lines.
-	advanceShare        = 100
-	advanceShareSeveral = 400 // of several files
+	// a source pauses this many times as long.
+	advanceShare = 100
 
 	keyPath = "file.path"
 
@@ -253,11 +252,7 @@ func (s *Source) read(ctx context.Context, blocks bool) (*block, []record.Record
 		case got == nothing:
 			s.pause = min(max(2*s.pause, shortestPause), longestPause)
 		case got == allRead && !s.options.finish.Load():
-			share := advanceShare
-			if _, several := s.reader.(*follower); several {
-				share = advanceShareSeveral
-			}
-			s.pause = min(max(time.Duration(share)*time.Since(begin), shortestPause), longestPause)
+			s.pause = min(max(advanceShare*time.Since(begin), shortestPause), longestPause)
 		default:
 			s.pause = 0
 		}
