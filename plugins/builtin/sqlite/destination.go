@@ -90,7 +90,7 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// InPlace implements sqlsink.Dialect. SQLite goes on with a removed file, whose content is lost with the connection.
+// InPlace implements sqlsink.Dialect. SQLite keeps writing to a removed file. Its content is lost with the connection.
 func (d *dialect) InPlace() error {
 	now, err := os.Stat(d.settings.Path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, d.file) {

@@ -227,7 +227,7 @@ func (a *aggregate) gather(ctx context.Context, b *sdk.ProcessBatch, i int, now 
 // warnInterval is the shortest time between two warnings that windows end early.
 const warnInterval = time.Minute
 
-// endEarly ends all windows. Their later records will be in further records of the same windows, and it warns of that.
+// endEarly ends all windows, with a warning: later records will be in further records of the same windows.
 func (a *aggregate) endEarly(ctx context.Context, b *sdk.ProcessBatch, why string) {
 	if now := sdk.Now(ctx); len(a.windows) > 0 && now.Sub(a.warned) >= warnInterval {
 		a.warned = now
